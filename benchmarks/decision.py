@@ -62,7 +62,7 @@ class Load:
     median_ms: float | None = None
     p99_ms: float | None = None
     affinities: bool = False
-    hints: bool = False  # two devices each, mostly on different nodes
+    localities: bool = False  # two devices each, mostly on different nodes
     promised: float = 0.5  # of the machine's memory
     merged: TopologyPolicy = TopologyPolicy.NONE  # what is done with topology hints
     full: bool = False  # the last CPUs are asked for, so that every pass of the decision runs
@@ -74,7 +74,7 @@ LOADS = (
     Load("the same, 500 containers", dict(MEDIUM), 500),
     Load("the same, 1000 containers", dict(MEDIUM), 1000),
     Load("the same, 250 containers, every one with an affinity", dict(MEDIUM), 250, affinities=True),
-    Load("the same, 250 containers, every one with two devices", dict(MEDIUM), 250, hints=True),
+    Load("the same, 250 containers, every one with two devices", dict(MEDIUM), 250, localities=True),
     Load("the same, 250 containers, nearly all memory promised", dict(MEDIUM), 250, promised=0.97),
     Load(
         "the same with PMEM, 250 containers, of all kinds of memory", MEDIUM | {"memory_nodes": PMEM}, 250, promised=0.9
@@ -89,7 +89,7 @@ LOADS = (
         dict(LARGE),
         1000,
         affinities=True,
-        hints=True,
+        localities=True,
         promised=0.97,
     ),
 )
@@ -119,7 +119,7 @@ def some_request(machine: Machine, load: Load, rng: random.Random, number: int) 
         memory_request_bytes=memory_bytes,
         memory_limit_bytes=memory_bytes if qos is QosClass.GUARANTEED else 2 * memory_bytes,
         affinities=WISH if load.affinities else (),
-        hints=some_hints(machine, rng) if load.hints else (),
+        localities=some_hints(machine, rng) if load.localities else (),
         preferences=Preferences(memory_kinds=rng.choice(KINDS) if "memory_nodes" in load.machine else ()),
     )
 

@@ -127,7 +127,7 @@ class Request:
     labels: Labels = ()
     preferences: Preferences = Preferences()
     affinities: tuple[Affinity, ...] = ()
-    hints: tuple[DeviceLocality, ...] = ()
+    localities: tuple[DeviceLocality, ...] = ()
     previous: Previous | None = None
     origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
     pod_totals: PodTotals | None = None  # None: the pod's containers ask for themselves alone, as far as is known
@@ -169,7 +169,7 @@ class Grant:
 
     @property
     def device_sources(self) -> tuple[str, ...]:
-        """The names of its devices among the hints of its request."""
+        """The names of its devices among the localities of its request."""
         return sources_of(self.devices)
 
     @property

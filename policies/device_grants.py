@@ -66,7 +66,7 @@ class DeviceGrant:
 
     @property
     def source(self) -> str:
-        """The name under which its place stands among a request's hints."""
+        """The name under which its place stands among a request's localities."""
         return self.cost_name or f"{self.kind}/{self.minor}"
 
     @property
@@ -128,7 +128,7 @@ def with_given(devices: tuple[DeviceGrant, ...], given: Iterable[DeviceGrant]) -
 
 
 def sources_of(devices: Iterable[DeviceGrant]) -> tuple[str, ...]:
-    """Return the names under which the places of these devices stand among a request's hints.
+    """Return the names under which the places of these devices stand among a request's localities.
 
     >>> sources_of([DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")])
     ('gpu/0', 'rdma/1')

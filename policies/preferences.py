@@ -88,8 +88,8 @@ class Preferences:
     strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
     huge_pages: HugePageNodes | None = None  # None = local
     strict_huge_pages: bool = False  # refuse rather than have them outside the pool, or more than there are
-    strict_hints: bool = False  # refuse rather than run far from a device
-    spread_by_hints: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
+    strict_locality: bool = False  # refuse rather than run far from a device
+    spread_by_locality: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
     cold_start_seconds: int = 0  # PMEM only for this time, then DRAM too; 0 = no cold start
     resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
     thread_counts: ThreadCounts | None = None  # variables such as GOMAXPROCS, set when it is created

@@ -1,11 +1,11 @@
-"""List what names the devices of a container in its CRI request; tell which hints count, each device once. Pure."""
+"""List what names the devices of a container in its CRI request; tell which localities count, a device once. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, HintFilter, HintKind
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, LocalityFilter, SourceKind
 from cri_proxy.cri.device_names.mount_rules import mount_counts
 from cri_proxy.cri.device_names.names import DeviceName, Named
 from cri_proxy.cri.device_names.nvidia_gpus import DEVICE_LIST
@@ -25,7 +25,7 @@ def named_devices(config: pb.ContainerConfig) -> Named:
     """Return the names in the request itself: paths, PCI addresses in CDI names, variables, NVIDIA's list in mounts."""
     variables, cdi = _device_variables(config.envs), cdi_names(config)
     named = named_in_variables(variables) if variables else Named()
-    names = [DeviceName("path", path) for path in hint_paths(config)]
+    names = [DeviceName("path", path) for path in locality_paths(config)]
     names += (DeviceName("pci", a.lower(), via_cdi(name)) for name in cdi for a in _PCI_ADDRESS.findall(name))
     names += named.names
     listed = [m.container_path for m in config.mounts if m.host_path == "/dev/null"]
@@ -37,7 +37,7 @@ def named_devices(config: pb.ContainerConfig) -> Named:
     return Named(tuple(names), named.problems, cdi)
 
 
-def hint_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
+def locality_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
     """Return host paths whose locality matters, sorted: devices, and mounts that data may be written to."""
     mounts = (
         m.host_path for m in config.mounts if mount_counts(m.host_path, m.container_path, is_read_only=m.readonly)
@@ -65,36 +65,36 @@ def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
     return tuple(sorted({*(device.name for device in config.CDI_devices), *annotated} - {""}))
 
 
-def hint_kind(hint: DeviceLocality, config: pb.ContainerConfig) -> HintKind:
-    """Return the kind of a hint's source: the kubelet's pod resources, a mount of the container, or a device."""
-    if hint.source.startswith(POD_RESOURCES) or hint.via.startswith(POD_RESOURCES):
+def source_kind(locality: DeviceLocality, config: pb.ContainerConfig) -> SourceKind:
+    """Return the kind of a locality's source: the kubelet's pod resources, a mount of the container, or a device."""
+    if locality.source.startswith(POD_RESOURCES) or locality.via.startswith(POD_RESOURCES):
         return "pod-resources"
-    if hint.via:
+    if locality.via:
         return "devices"
     devices = {device.host_path for device in config.devices}
-    is_mount = hint.source not in devices and any(mount.host_path == hint.source for mount in config.mounts)
+    is_mount = locality.source not in devices and any(mount.host_path == locality.source for mount in config.mounts)
     return "mounts" if is_mount else "devices"
 
 
-def counting_hints(
-    hints: Iterable[DeviceLocality], config: pb.ContainerConfig, chosen: HintFilter
+def counting_localities(
+    localities: Iterable[DeviceLocality], config: pb.ContainerConfig, chosen: LocalityFilter
 ) -> tuple[DeviceLocality, ...]:
-    """Return those of these hints that count, a PCI device once however many names it has: the first one counts."""
-    return tuple(_each_device_once(hint for hint in hints if _is_chosen(hint, config, chosen)))
+    """Return those of these that count, a PCI device once however many names it has: the first one counts."""
+    return tuple(_each_device_once(locality for locality in localities if _is_chosen(locality, config, chosen)))
 
 
-def _is_chosen(hint: DeviceLocality, config: pb.ContainerConfig, chosen: HintFilter) -> bool:
-    name = hint.via if hint.via.startswith(POD_RESOURCES) else hint.source
-    return chosen.takes(hint_kind(hint, config), name)
+def _is_chosen(locality: DeviceLocality, config: pb.ContainerConfig, chosen: LocalityFilter) -> bool:
+    name = locality.via if locality.via.startswith(POD_RESOURCES) else locality.source
+    return chosen.takes(source_kind(locality, config), name)
 
 
-def _each_device_once(hints: Iterable[DeviceLocality]) -> Iterator[DeviceLocality]:
+def _each_device_once(localities: Iterable[DeviceLocality]) -> Iterator[DeviceLocality]:
     seen: set[str] = set()
-    for hint in hints:
-        if hint.devices and seen.issuperset(hint.devices):
+    for locality in localities:
+        if locality.devices and seen.issuperset(locality.devices):
             continue
-        seen.update(hint.devices)
-        yield hint
+        seen.update(locality.devices)
+        yield locality
 
 
 def _device_variables(envs: Iterable[pb.KeyValue]) -> dict[str, str]:
@@ -104,7 +104,7 @@ def _device_variables(envs: Iterable[pb.KeyValue]) -> dict[str, str]:
 
 
 def via_cdi(name: str) -> str:
-    """Return a CDI device in the words of a hint's source.
+    """Return a CDI device in the words of a locality's source.
 
     >>> via_cdi("vendor.com/gpu=0")
     'CDI device vendor.com/gpu=0'

@@ -13,7 +13,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
-from cri_proxy.cri.device_sources import counting_hints, hint_kind
+from cri_proxy.cri.device_sources import counting_localities, source_kind
 from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
@@ -33,7 +33,7 @@ _TOPOLOGY = "topology-"  # in the keys about merging hints
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request, the annotations that were not understood, and why device hints are missing, a sentence each.
+    """A request, the annotations that were not understood, and why device localities are missing, a sentence each.
 
     ``refusal`` is why it cannot be placed whatever there is room for; '' = it can. ``named`` are containers that the
     pod's annotations name. ``told`` are its devices by the kubelet.
@@ -76,7 +76,7 @@ def read_create(
     sandbox: pb.PodSandboxConfig,
     *,
     annotations: AnnotationReader | None = None,
-    hints: Sequence[DeviceLocality] = (),
+    localities: Sequence[DeviceLocality] = (),
     node_memory_bytes: int = 0,
     topology: TopologyOptions = _NO_MERGE,
 ) -> ReadRequest:
@@ -95,13 +95,13 @@ def read_create(
     fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
     parsed = fields.parsed
-    counting = counting_hints(hints, config, parsed.hint_filter)
-    kinds = ", ".join(sorted({hint_kind(hint, config) for hint in counting}))
-    found = (("hints", kinds),) if kinds else ()
+    counting = counting_localities(localities, config, parsed.locality_filter)
+    kinds = ", ".join(sorted({source_kind(locality, config) for locality in counting}))
+    found = (("localities", kinds),) if kinds else ()
     labelled = replace(
         request,
         labels=labels_of(config.labels),
-        hints=counting,
+        localities=counting,
         origins=_merged(found, request.origins, (("qos", qos_origin),)),
         pod_sums=_pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod),
     )
@@ -172,7 +172,7 @@ class ContainerFields:
 
 
 def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Request, tuple[AnnotationProblem, ...]]:
-    """Return the request behind these fields, without labels and hints, and the problems of all annotations."""
+    """Return the request behind these fields, without labels and localities, and the problems of all annotations."""
     parsed, texts = fields.parsed, fields.pod_annotations.texts
     figures = figures_of(pod.qos, fields.resources, fields.node_memory_bytes)
     totals = pod_totals_of(pod.qos, fields.pod_resources, fields.resources, figures)

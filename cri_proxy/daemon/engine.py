@@ -28,8 +28,8 @@ from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
-from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
+from cri_proxy.intercept.locality import POD_WORKERS, LocalityLookup
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
@@ -124,16 +124,16 @@ class Engine:
         inventory = await devices.joined(config, self._built.machine)
         node = Node(self._built.policy.with_devices(inventory), config, environment)
         closing.push_async_callback(node.close)
-        hints = DeviceHints(settings.sysfs_root, files.of_pods)
-        await hints.cdi.remember_in(state)
+        lookup = LocalityLookup(settings.sysfs_root, files.of_pods)
+        await lookup.cdi.remember_in(state)
         devices.use(config, node.context.ledger.policy.known)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, files.of_host, closing)
-        reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
+        reader_of = partial(_reader, lookup, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         node.coordinator.config_warnings = self._warnings
-        node.adoption.use_claims(_claim_sources(hints, pod_resources, node))
+        node.adoption.use_claims(_claim_sources(lookup, pod_resources, node))
         applier = HostApplier(node, interceptor, reader_of, self._host, devices, self._built)
         watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
@@ -278,7 +278,7 @@ def _measured_lag(closing: AsyncExitStack) -> LoopLag:
     return lag
 
 
-def _claim_sources(hints: DeviceHints, pod_resources: PodResources, node: Node) -> ClaimSources:
+def _claim_sources(lookup: LocalityLookup, pod_resources: PodResources, node: Node) -> ClaimSources:
     """Return where claims of containers are looked up that run without a grant."""
 
     async def told_of(request: Request) -> ToldDevices:
@@ -287,11 +287,11 @@ def _claim_sources(hints: DeviceHints, pod_resources: PodResources, node: Node) 
             return NOTHING_TOLD
         return await pod_resources.told(request.pod, request.container.name)
 
-    return ClaimSources(hints.cdi.claim_variables, told_of)
+    return ClaimSources(lookup.cdi.claim_variables, told_of)
 
 
-def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:
+def _reader(lookup: LocalityLookup, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:
     """Return the reader of CRI messages for this machine, with the locality of its devices."""
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
-    return Reader(memory_bytes, built.config, hints.of, asked, cache, hints.cdi)
+    return Reader(memory_bytes, built.config, lookup.of, asked, cache, lookup.cdi)

@@ -83,12 +83,12 @@ class DeviceFinder:
         self._gpus = gpus
 
     def of(self, names: Sequence[DeviceName]) -> tuple[DeviceLocality, ...]:
-        """Return the hints of the devices that are called so, in this order.
+        """Return the localities of the devices that are called so, in this order.
 
         A device whose locality is unknown, or that does not exist, has none.
         """
         found = [self._at(name, self._starts(name)) for name in names if "\0" not in name.text]
-        return tuple(hint for hint in found if hint is not None)
+        return tuple(each for each in found if each is not None)
 
     def _starts(self, name: DeviceName) -> Iterable[Path]:
         """Return the directories of the devices that this name stands for."""
@@ -154,7 +154,7 @@ class DeviceFinder:
         return frozenset(disk for slave in slaves for disk in self._disks(slave, depth + 1))
 
     def _at(self, name: DeviceName, starts: Iterable[Path]) -> DeviceLocality | None:
-        """Return one hint for all of these devices; None where the locality of one is unknown."""
+        """Return one locality for all of these devices; None where the locality of one is unknown."""
         found = [self._walk(start) for start in starts]
         known = [place for place in found if place is not None]
         if not known or len(known) < len(found):
@@ -196,13 +196,13 @@ def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:
 def localities(
     root: Path, names: Sequence[DeviceName], numbers: Numbers, gpus: NvidiaGpus
 ) -> tuple[DeviceLocality, ...]:
-    """Return the hints of these devices, by reading sysfs: the numbers of the paths are known."""
+    """Return the localities of these devices, by reading sysfs: the numbers of the paths are known."""
     known = {below_root(root, path): number for path, number in numbers.items()}
     return DeviceFinder(root, known.get, gpus).of(names)
 
 
 def _source(name: DeviceName, devices: tuple[str, ...]) -> str:
-    """Return the name of this device in a hint: a path, a PCI address, or words.
+    """Return the name of this device in a locality: a path, a PCI address, or words.
 
     >>> _source(DeviceName("interface", "eth1"), ("0000:3b:00.0",))
     'interface eth1'

@@ -13,7 +13,7 @@ from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
 from cri_proxy.cri.devices.names import names_of
-from cri_proxy.cri.devices.plugin_devices import given_devices, hints_once, names_of_plugin
+from cri_proxy.cri.devices.plugin_devices import given_devices, localities_once, names_of_plugin
 from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -46,8 +46,8 @@ class ContainerDevices:
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks or told.places):
             return found
-        hints = hints_once(found.request.hints, told.places, given, joined)
-        request = replace(found.request, given=given, lacks=lacks, hints=hints)
+        localities = localities_once(found.request.localities, told.places, given, joined)
+        request = replace(found.request, given=given, lacks=lacks, localities=localities)
         return replace(found, request=request, problems=(*found.problems, *problems))
 
     async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:

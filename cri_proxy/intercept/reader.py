@@ -20,11 +20,11 @@ from cri_proxy.errors import UnreadableRequest
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.cdi_devices import CdiDevices, no_devices
-from cri_proxy.intercept.device_hints import Found
+from cri_proxy.intercept.locality import Found
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import Pod, Request
 
-HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
+LocalitiesOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
 M = TypeVar("M", bound=Message)
 
 
@@ -59,15 +59,15 @@ def restored_ids(reply: bytes) -> tuple[str, ...]:
 class Reader:
     """Reads requests on one node.
 
-    ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
-    locality of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
+    ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``localities_of`` returns
+    those of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
     ``config`` are the operator's options, ``cache`` what the node has read of annotations, ``cdi`` the devices that its
     specification files declare.
     """
 
     memory_bytes: int
     config: Config
-    hints_of: HintsOf
+    localities_of: LocalitiesOf
     pod_resources: PodResources | None = None
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     cdi: CdiDevices = field(default_factory=no_devices)
@@ -85,13 +85,13 @@ class Reader:
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             told = await self.pod_resources.told(pod, message.config.metadata.name)
-        found = await self.hints_of(message.config, told)
-        hints = [each for each in found if not isinstance(each, str)]
+        found = await self.localities_of(message.config, told)
+        localities = [each for each in found if not isinstance(each, str)]
         read = read_request.read_create(
             message,
             sandbox,
             annotations=self._annotations,
-            hints=hints,
+            localities=localities,
             node_memory_bytes=self.memory_bytes,
             topology=self.config.topology_manager,
         )

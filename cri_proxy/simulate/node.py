@@ -281,7 +281,7 @@ class SimulatedNode:
     def _reader(self, built: Built) -> Reader:
         """Return a reader of CRI messages for this machine, with the locality of its devices."""
         memory_bytes = _memory_bytes(built.machine)
-        return Reader(memory_bytes, built.config, self.devices.hints_of, cache=self.node.context.annotations)
+        return Reader(memory_bytes, built.config, self.devices.localities_of, cache=self.node.context.annotations)
 
     async def _stop(self, *, loses_state: bool = False) -> None:
         """Close the proxy; keep what it saved, unless that is to be lost."""

@@ -274,7 +274,7 @@ def _without_details(record: DecisionRecord) -> DecisionRecord:
     asked = record.request
     preferences = replace(asked.preferences, notify=())
     pod = replace(asked.pod, labels=())
-    short = replace(asked, pod=pod, labels=(), preferences=preferences, affinities=(), hints=(), origins=())
+    short = replace(asked, pod=pod, labels=(), preferences=preferences, affinities=(), localities=(), origins=())
     reasons = tuple(replace(reason, text=admit(reason.text)) for reason in record.reasons[:KEPT_REASONS])
     granted = replace(record.granted, devices=()) if record.granted is not None else None
     return replace(

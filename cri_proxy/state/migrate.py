@@ -70,13 +70,14 @@ def rename_preferences() -> tuple[str, ...]:
     fields = (("wishes", "preferences"), ("tell", "resource_files"))
     return (
         *(_renamed_origin(*column, old="tell", new="resource_files") for column in columns),
-        # Quotes inside a JSON string are escaped, and every key is a field's name: '"tell":' is always that field.
-        *(
-            f"""UPDATE {table} SET {column} = replace({column}, '"{old}":', '"{new}":')"""
-            for table, column in columns
-            for old, new in fields
-        ),
+        *(_renamed_field(*column, old=old, new=new) for column in columns for old, new in fields),
     )
+
+
+def _renamed_field(table: str, column: str, *, old: str, new: str) -> str:
+    """Return the SQL that renames a field wherever it stands."""
+    # Quotes inside a JSON string are escaped, and every key is a field's name: '"tell":' is always that field.
+    return f"""UPDATE {table} SET {column} = replace({column}, '"{old}":', '"{new}":')"""
 
 
 def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
@@ -210,6 +211,21 @@ def _with_asks_of_pod(table: str, column: str) -> str:
     )
 
 
+def rename_localities() -> tuple[str, ...]:
+    """9 -> 10: ``hints`` of a request is called ``localities``, and so in its preferences: a hint is the kubelet's."""
+    fields = (
+        ("hints", "localities"),
+        ("strict_hints", "strict_locality"),
+        ("spread_by_hints", "spread_by_locality"),
+    )
+    return tuple(
+        rename(*column, old=old, new=new)
+        for rename in (_renamed_origin, _renamed_field)
+        for column in _OF_GRANTS
+        for old, new in fields
+    )
+
+
 STEPS: tuple[Step, ...] = (
     create,
     remember_cold_starts,
@@ -220,6 +236,7 @@ STEPS: tuple[Step, ...] = (
     unite_decision_records,
     join_devices,
     ask_for_devices_once,
+    rename_localities,
 )
 
 

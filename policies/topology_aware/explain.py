@@ -72,7 +72,7 @@ def _unmet_wishes(context: PlacementContext, ranking: Ranking, found: PoolChoice
     wanted = max(ranking.order, key=lambda i: keys[i].affinity)
     if keys[wanted].affinity > here.affinity and not here.previous:
         yield reasons.affinity_unmet(pools[wanted].name, _why_not(context, ranking, wanted, found.best))
-    if not context.request.hints:
+    if not context.request.localities:
         return
     nearest = max((i for i in ranking.order if keys[i].fits), key=lambda i: keys[i].hints, default=found.best)
     owned = found.taken.exclusive | found.taken.isolated
@@ -80,7 +80,7 @@ def _unmet_wishes(context: PlacementContext, ranking: Ranking, found: PoolChoice
         why = "" if far.has_room else "there is no room for it there"
         if keys[nearest].hints > here.hints:
             why = f"{pools[nearest].name} {_why_not(context, ranking, nearest, found.best)}"
-        yield reasons.hints_unmet(far.source, _where(context, far.cpus), why)
+        yield reasons.locality_unmet(far.source, _where(context, far.cpus), why)
 
 
 def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
@@ -149,7 +149,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
         reason = reasons.isolated_missing(demand, free_isolated, exist=bool(context.tree.root.isolated))
-    elif unmet := strict_hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room):
+    elif unmet := strict_locality_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room):
         reason = unmet  # only a strict preference leaves no place
     elif demand.is_zero:
         reason = reasons.NOTHING_SHARED
@@ -172,19 +172,19 @@ def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:
     return reasons.node_missing(context.demand, best.name if best else "", max(0, give[best.index]) if best else 0)
 
 
-def strict_hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
+def strict_locality_unmet(context: PlacementContext, room: Room) -> Reason | None:
     """Return the refusal if there is a place for the container but none near its devices, else None."""
-    if not context.demand.strict_hints:
+    if not context.demand.strict_locality:
         return None
-    lenient = replace(context, demand=replace(context.demand, strict_hints=False, threads=Threads.ANY))
+    lenient = replace(context, demand=replace(context.demand, strict_locality=False, threads=Threads.ANY))
     if not any(offer.fits for offer in offers_of(lenient, room, room)):
         return None
-    at = [(hint.source, local_cpus(context.tree.machine, hint)) for hint in context.request.hints]
+    at = [(place.source, local_cpus(context.tree.machine, place)) for place in context.request.localities]
     near = [(name, _where(context, cpus), _gives_near(context, room, cpus)) for name, cpus in at if cpus is not None]
     pools = [pool for pool in context.tree.pools if reach_in(context, pool) == ANYWHERE]
     free = [(max(0, room.free_mcpu[pool.index]), pool.name) for pool in pools]
     mcpu, home = max(free, key=itemgetter(0), default=(-1, ""))
-    return reasons.strict_hints_unmet(context.demand, tuple(near), home, mcpu)
+    return reasons.strict_locality_unmet(context.demand, tuple(near), home, mcpu)
 
 
 def _cores_unmet(context: PlacementContext, room: Room) -> Reason | None:
@@ -207,7 +207,7 @@ def why_not_near(context: PlacementContext, pool: Pool) -> str:
     reach = reach_in(context, pool)
     if reach == ANYWHERE:
         return ""
-    by_devices = context.demand.strict_hints
+    by_devices = context.demand.strict_locality
     if not reach:
         return "not near each of its devices" if by_devices else "not within the NUMA nodes of its topology hints"
     ownable = context.supply.free_isolated(pool.index)

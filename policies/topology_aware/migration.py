@@ -102,7 +102,7 @@ def _stays(context: PlacementContext, grant: Grant) -> bool:
     """Return whether the grant must be near its devices, or in one NUMA node: it moves nowhere."""
     if is_for_single_node(grant.request, context.options, owns=bool(grant.owned)):
         return True
-    return bool(grant.request.preferences.strict_hints and grant.request.hints)
+    return bool(grant.request.preferences.strict_locality and grant.request.localities)
 
 
 class _Plan:

@@ -12,7 +12,7 @@ from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits, spans
 from policies.topology_aware.locality.affinity import affinity_scores
-from policies.topology_aware.locality.devices import hint_scores_now
+from policies.topology_aware.locality.devices import locality_scores_now
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
 from policies.topology_aware.options import IGNORE
@@ -104,7 +104,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     filling = filling_of(context, load)
     packs = filling.strategy is PoolStrategy.PACK
     nowhere = (0,) * len(context.tree.pools)
-    hints, far = hint_scores_now(context, room, load) if context.request.hints else (nowhere, nowhere)
+    hints, far = locality_scores_now(context, room, load) if context.request.localities else (nowhere, nowhere)
     beside, widths = _beside_accelerators(context), _widths(context, load)
     keys = []
     for pool in context.tree.pools:

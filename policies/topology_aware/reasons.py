@@ -157,7 +157,7 @@ def affinity_unmet(pool: str, why: str) -> Reason:
     return Reason(ReasonCode.AFFINITY_UNMET, f"affinity draws it most to {pool}, which {why}")
 
 
-def hints_unmet(device: str, where: str, why: str) -> Reason:
+def locality_unmet(device: str, where: str, why: str) -> Reason:
     """The container is not near one of its devices; ``why`` is '' where that follows from the other reasons."""
     text = f"it is not near {device} ({where})"
     return Reason(ReasonCode.HINTS_UNMET, f"{text}: {why}" if why else text)
@@ -256,7 +256,7 @@ def strict_conflict(conflict: str) -> Reason:
     return Reason(ReasonCode.STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
 
 
-def strict_hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
+def strict_locality_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
     """A strict preference for device localities cannot be met.
 
     ``near``: (device, where it is, CPUs free to own there). ``pool`` is the best one that is near all devices, with

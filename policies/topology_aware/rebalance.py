@@ -258,7 +258,7 @@ class _Search:
 
         A pool that owners have left few CPUs is not near (``devices.at_devices``). Moves of sharers change no width.
         """
-        if not context.request.hints or context.own is None:
+        if not context.request.localities or context.own is None:
             return True
         tree = context.tree
         target, here = tree.named(moved.pool), tree.named(context.own.pool)

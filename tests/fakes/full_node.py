@@ -12,7 +12,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request, guaranteed
-from cri_proxy.intercept.reader import HintsOf, Reader
+from cri_proxy.intercept.reader import LocalitiesOf, Reader
 from policies.base import Allocations, CpuKind, Grant, Placed, Request
 from policies.builder import build_policy
 from policies.device_grants import by_cost, by_place
@@ -80,7 +80,7 @@ class Wishes:
     """Reads what pods ask for, as the daemon does. ``restricted`` is the operator's option of that name."""
 
     restricted: tuple[Restriction, ...] = ()
-    hints_of: HintsOf = no_hints
+    hints_of: LocalitiesOf = no_hints
 
     async def of(self, spec: PodSpec, variables: Mapping[str, str] = NO_VARIABLES) -> tuple[Request, ...]:
         """The requests of all containers of a pod, without what they were read from: that decides nothing."""

@@ -79,7 +79,7 @@ def grants() -> st.SearchStrategy[Grant]:
         pod=pods,
         preferences=...,
         affinities=st.lists(st.builds(Affinity, scope=...), max_size=2).map(tuple),
-        hints=st.lists(hints, max_size=2).map(tuple),
+        localities=st.lists(hints, max_size=2).map(tuple),
         previous=st.none() | st.builds(Previous, pool=st.text(max_size=5), owned=cpusets, added=cpuset_lists),
         origins=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=2).map(tuple),
     )

@@ -51,8 +51,13 @@ ADDED_SINCE: Final = (
     "lacks=()",
     "is_shared=False",
 )
-# A field that says nothing, as a value shows it, and as it did when the marks were recorded.
-RENAMED_SINCE: Final = (("devices=DeviceAsk(counts=(), requests=(), annotations=())", "allocation=None"),)
+# A field, as a value shows it (the first one where it says nothing), and as it did when the marks were recorded.
+RENAMED_SINCE: Final = (
+    ("devices=DeviceAsk(counts=(), requests=(), annotations=())", "allocation=None"),
+    (" localities=(", " hints=("),
+    ("strict_locality=", "strict_hints="),
+    ("spread_by_locality=", "spread_by_hints="),
+)
 
 
 def told(name: str) -> str:

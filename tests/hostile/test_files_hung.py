@@ -10,7 +10,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, gu
 from cri_proxy.daemon.app import STOP_SECONDS
 from cri_proxy.daemon.engine import HOST_WORKERS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.intercept.device_hints import POD_WORKERS
+from cri_proxy.intercept.locality import POD_WORKERS
 from tests.fakes.hung_files import freezable_disk, hung_mount
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.node import CONFIGURATION, AttackedNode, Place

@@ -26,7 +26,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed
-from cri_proxy.intercept.device_hints import DeviceHints, Found
+from cri_proxy.intercept.locality import Found, LocalityLookup
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.kubelet.pod_resources import told_devices
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as kubelet
@@ -81,7 +81,7 @@ class Node:
         self.name = name
         self.machine = machine_of(name)
         self.devices = made_up_devices(self.machine)
-        self.hints = DeviceHints(root, MadeUpFiles(write_devices(root, self.machine, self.devices)))
+        self.lookup = LocalityLookup(root, MadeUpFiles(write_devices(root, self.machine, self.devices)))
         self.reserved = choose_reserved(self.machine, self.machine.online, 1000)
         self.policy = build_policy(
             "topology-aware", self.machine, TopologyAwareOptions(self.machine.online, self.reserved)
@@ -102,7 +102,7 @@ class Node:
 
     async def read(self, arrival: Arrival) -> Request:
         async def hints_of(config: pb.ContainerConfig, _: ToldDevices) -> Sequence[Found]:
-            return await self.hints.of(config, arrival.told)
+            return await self.lookup.of(config, arrival.told)
 
         reader = Reader(self.kubelet.memory_capacity_bytes, Config(), hints_of)
         return (await reader.read_create(arrival.message, arrival.message.sandbox_config)).request
@@ -231,9 +231,9 @@ async def arrive(node: Node, container: Arrival, tally: Tally, where: str) -> bo
     """Place a container, judge its place, and return whether it has got one."""
     request = await node.read(container)
     places = {node.cpus_of(device) for device in container.devices}
-    found = sorted(hint.cpus.mask for hint in request.hints)
+    found = sorted(hint.cpus.mask for hint in request.localities)
     if found != sorted(node.cpus_of(device) for device in container.devices):
-        tally.broken.append(f"{where}: {container.namings} give {request.hints}")
+        tally.broken.append(f"{where}: {container.namings} give {request.localities}")
     rooms = {place: has_room(node, request, place) for place in places}
     decision = node.policy.decide(node.held, request)
     tally.counts["arrivals"] += 1

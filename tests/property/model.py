@@ -76,7 +76,7 @@ class Model:
             one_node=self._or_option(preferences.single_node, self.options.single_node and own > 0),
             may_be_isolated=own > 0 and self.options.prefer_isolated and preferences.prefer_isolated is not False,
             is_packed=(preferences.distribution or self.options.distribution) is CpuDistribution.PACK,
-            near=self._local_cpus(request) if preferences.strict_hints else (),
+            near=self._local_cpus(request) if preferences.strict_locality else (),
             impossible=impossible,
         )
 
@@ -107,7 +107,7 @@ class Model:
         """Per device that tells, the CPUs near it. One that is near all CPUs, or says nothing, does not tell."""
         online = frozenset(self.machine.online)
         found: list[Ids] = []
-        for hint in request.hints:
+        for hint in request.localities:
             cpus = frozenset(hint.cpus) & online or self._cpus_of(frozenset(hint.nodes))
             if not cpus:  # a node without CPUs: those of the nodes that it belongs to
                 cpus = self._cpus_of(frozenset(i for n in self.machine.nodes if n.id in hint.nodes for i in n.near))
@@ -329,7 +329,7 @@ class Scene:
         asked, option = grant.request.preferences.single_node, self.model.options.single_node
         if option and grant.owned if asked is None else asked:
             return True
-        return grant.request.preferences.strict_hints and bool(grant.request.hints)
+        return grant.request.preferences.strict_locality and bool(grant.request.localities)
 
 
 def pinned(scene: Scene) -> dict[ContainerKey, Ids | None]:

@@ -59,7 +59,7 @@ def random_request(machine: Machine, rng: random.Random, number: int) -> Request
         labels=rng.choice(((), (("tier", "web"),), (("tier", "db"),))),
         preferences=_rare_wishes(random_wishes(rng), random.Random(number)),
         affinities=_random_affinities(rng),
-        hints=_random_hints(machine, rng),
+        localities=_random_hints(machine, rng),
     )
 
 
@@ -92,8 +92,8 @@ def random_wishes(rng: random.Random) -> Preferences:
         burst_level=_one_in(rng, 5, (None, *BurstLevel), None),
         memory_kinds=wanted,
         strict_memory=rng.randrange(12) == 0,
-        strict_hints=rng.randrange(6) == 0,
-        spread_by_hints=_one_in(rng, 3, either, None),
+        strict_locality=rng.randrange(6) == 0,
+        spread_by_locality=_one_in(rng, 3, either, None),
         cold_start_seconds=60 if MemoryKind.PMEM in wanted and rng.randrange(2) == 0 else 0,
     )
 

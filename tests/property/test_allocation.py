@@ -69,7 +69,7 @@ class World:
         self.check()
 
     def request(self, number: int) -> Request:
-        wanted = replace(random_request(self.machine, self.rng, number), hints=(), affinities=())
+        wanted = replace(random_request(self.machine, self.rng, number), localities=(), affinities=())
         if self.rng.random() < 0.3:  # of a pod whose containers share its CPUs
             pod = f"shared-{self.rng.randrange(2)}"
             totals = PodTotals(2000, 2000, None, shares_cpu=True)
@@ -138,7 +138,7 @@ class World:
         if self.rng.random() < 0.5 or grant.request.pod_totals is not None or grant.share is not None:
             return
         was = tuple(device for device in grant.devices if not device.is_given)
-        wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None)
+        wanted = replace(grant.request, previous=grant.as_previous, localities=(), alignment=None)
         decision = self.policy.decide(self.held, wanted)
         if isinstance(decision, Placed):
             self.counts["again"] += bool(was)
@@ -147,7 +147,7 @@ class World:
     def again(self, grant: Grant) -> None:
         """Another attempt while the first one's grant is held."""
         totals = PodTotals(2000, 2000, None, shares_cpu=True) if grant.share is not None else None
-        wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None, pod_totals=totals)
+        wanted = replace(grant.request, previous=grant.as_previous, localities=(), alignment=None, pod_totals=totals)
         decision = self.policy.decide(self.held, wanted)
         if isinstance(decision, Placed):
             assert self.sound(grant) is False or set(decision.grant.devices) == set(grant.devices), grant

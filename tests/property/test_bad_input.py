@@ -66,7 +66,7 @@ def check(parsed: Parsed) -> None:
     assert 0 <= preferences.cold_start_seconds <= MAX_COLD_START_SECONDS
     assert len(preferences.notify) <= MAX_ARGUMENTS
     assert list(preferences.memory_kinds) == sorted(set(preferences.memory_kinds))
-    assert max(len(parsed.hint_filter.allow), len(parsed.hint_filter.deny)) <= MAX_PATHS
+    assert max(len(parsed.locality_filter.allow), len(parsed.locality_filter.deny)) <= MAX_PATHS
     assert len(parsed.affinities) <= 2 * MAX_AFFINITIES
     values = [value for a in parsed.affinities for value in a.match.values]
     assert len(values) <= 2 * MAX_VALUES

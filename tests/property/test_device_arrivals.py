@@ -36,14 +36,14 @@ WAYS = [(kind, naming) for kind, namings in NAMINGS.items() for naming in naming
 async def test_each_name_of_each_device_leads_to_its_node(node: Node, kind: str, naming: str) -> None:
     for device in (each for each in node.devices if each.kind == kind):
         found = arrival(node, SPEC, 1, [(device, naming)])
-        (hint,) = (await node.read(found)).hints
+        (hint,) = (await node.read(found)).localities
         assert (hint.cpus.mask, hint.devices) == (node.cpus_of(device), (device.address,))
 
 
 async def test_a_device_with_two_names_is_one_hint(node: Node) -> None:
     device = made_up_devices(node.machine)[0]
     found = arrival(node, SPEC, 1, [(device, "UUID"), (device, "DRM node"), (device, "CDI node")])
-    assert [hint.source for hint in (await node.read(found)).hints] == ["/dev/dri/renderD128"]
+    assert [hint.source for hint in (await node.read(found)).localities] == ["/dev/dri/renderD128"]
 
 
 def shared(name: str, pool: str, mcpu: int) -> Grant:

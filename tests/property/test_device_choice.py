@@ -71,7 +71,7 @@ class World:
     def create(self, number: int) -> None:
         wanted = random_request(self.machine, self.rng, number)
         wanted = replace(
-            wanted, hints=(), preferences=replace(wanted.preferences, devices=DeviceAsk(random_amounts(self.rng)))
+            wanted, localities=(), preferences=replace(wanted.preferences, devices=DeviceAsk(random_amounts(self.rng)))
         )
         decision = self.policy.decide(self.held, wanted)
         again = policy_on(self.machine, self.inventory, self.rules).decide(self.held, wanted)

@@ -27,7 +27,7 @@ def machine_of(rng: random.Random) -> Machine:
 
 def free_gpus(machine: Machine, held: Allocations) -> list[tuple[int, str]]:
     """The node's CPUs and the address of each GPU that no container has, read off the machine alone."""
-    taken = {address for grant in held.grants for hint in grant.request.hints for address in hint.devices}
+    taken = {address for grant in held.grants for hint in grant.request.localities for address in hint.devices}
     nodes = {node.id: node.cpus.mask for node in machine.nodes}
     return [(nodes[gpu.node], gpu.address) for gpu in machine.devices if gpu.node in nodes and gpu.address not in taken]
 
@@ -41,7 +41,10 @@ def some_request(rng: random.Random, machine: Machine, held: Allocations, number
     cpus, address = rng.choice(free)
     node = next(node.id for node in machine.nodes if node.cpus.mask == cpus)
     return request(
-        f"p{number:02}/c", mcpu, qos, hints=(DeviceLocality(address, CpuSet(), NodeSet.of([node]), devices=(address,)),)
+        f"p{number:02}/c",
+        mcpu,
+        qos,
+        localities=(DeviceLocality(address, CpuSet(), NodeSet.of([node]), devices=(address,)),),
     )
 
 
@@ -81,7 +84,7 @@ def test_kept_cpus_are_never_owned_without_devices_and_nothing_else_changes(seed
         running = {other.container: other.owned for other in others.grants}
         assert all(moved.owned == running[moved.container] for moved in decision.moved)
         assert not any(grant.owned & owned for owned in running.values())
-        if grant.owned and not wanted.hints:
+        if grant.owned and not wanted.localities:
             check_owner(machine, kept_each, others, grant, before)
             assert grant.owned <= before or len(grant.owned) > len(before)  # a shrink never moves
         held = held.with_grants(*decision.moved, grant)

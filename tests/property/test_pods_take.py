@@ -21,7 +21,7 @@ from cri_proxy.cri.device_names.variables import VARIABLE_PREFIXES
 from cri_proxy.cri.write import DEVICES_VARIABLE
 from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec, guaranteed
 from cri_proxy.file_workers import PLAIN_THREADS
-from cri_proxy.intercept.device_hints import DeviceHints
+from cri_proxy.intercept.locality import LocalityLookup
 from policies.base import ContainerKey, CpuKind, Grant, Request
 from policies.device_grants import by_cost, by_place
 from policies.devices import VARIABLE_PREFIX as OF_PLUGIN
@@ -140,7 +140,7 @@ async def test_a_variable_of_a_pod_takes_nothing(prefix: str, tmp_path: Path) ->
     """Devices that it names may say where the container should be. They stay those of others."""
     node, devices = await filled(), made_up_devices(full_machine())
     write_devices(tmp_path, full_machine(), devices)
-    wishes = Wishes(hints_of=DeviceHints(tmp_path, PLAIN_THREADS).of)
+    wishes = Wishes(hints_of=LocalityLookup(tmp_path, PLAIN_THREADS).of)
     name = f"{prefix}X" if prefix.endswith("_") else prefix
     values = ("all", "0", "4-5", "example.com/gpu/0", *(text for d in devices[:3] for text in (d.address, d.uuid)))
     plays = [(spec, {name: value}) for value in (*values, ",".join(values)) for spec in shapes({})]

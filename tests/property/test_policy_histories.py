@@ -160,7 +160,7 @@ class Renumbering:
         return NodeSet.of(self.nodes[n] for n in old)
 
     def request(self, old: Request) -> Request:
-        hints = (DeviceLocality(h.source, self.cpu_set(h.cpus), self.node_set(h.nodes)) for h in old.hints)
+        hints = (DeviceLocality(h.source, self.cpu_set(h.cpus), self.node_set(h.nodes)) for h in old.localities)
         previous = old.previous
         if previous is not None:
             previous = replace(
@@ -169,7 +169,7 @@ class Renumbering:
                 owned=self.cpu_set(previous.owned),
                 added=self.cpu_sets(previous.added),
             )
-        return replace(old, hints=tuple(hints), previous=previous)
+        return replace(old, localities=tuple(hints), previous=previous)
 
     def grant(self, old: Grant) -> Grant:
         return replace(

@@ -41,7 +41,7 @@ class Kubelet:
 
     def admits(self, request: Request, policy: TopologyPolicy) -> bool:
         """Return whether one set of nodes is preferred by all."""
-        lists = [self.cpu(request), self.memory(request), *map(self.device, request.hints)]
+        lists = [self.cpu(request), self.memory(request), *map(self.device, request.localities)]
         most = 1 if policy is TopologyPolicy.SINGLE_NUMA_NODE else len(self.machine.nodes)
         wanted = [{mask for mask in found if mask.bit_count() <= most} for found in lists if found is not None]
         return not wanted or bool(set.intersection(*wanted))
@@ -93,7 +93,7 @@ def request_of(rng: random.Random, number: int, machine: Machine, *, memory_byte
     places = (DeviceLocality("/dev/x0", near.cpus, NodeSet.of([near.id])),) if rng.random() < 0.3 else ()
     pod = Pod(key.pod_uid, f"pod-{number}", "default", qos)
     limit = memory_bytes if qos is QosClass.GUARANTEED else None
-    return Request(key, pod, mcpu, memory_request_bytes=memory_bytes, memory_limit_bytes=limit, hints=places)
+    return Request(key, pod, mcpu, memory_request_bytes=memory_bytes, memory_limit_bytes=limit, localities=places)
 
 
 def near_several(rng: random.Random, request: Request, machine: Machine) -> Request:
@@ -104,7 +104,7 @@ def near_several(rng: random.Random, request: Request, machine: Machine) -> Requ
         near = [node for node in machine.nodes if (node.id - first) % len(ids) < count]
         cpus = CpuSet.of_masks(node.cpus.mask for node in near)
         places.append(DeviceLocality(f"/dev/{'xyz'[kind]}0", cpus, NodeSet.of(node.id for node in near)))
-    return replace(request, hints=tuple(places))
+    return replace(request, localities=tuple(places))
 
 
 def has_room(machine: Machine, available: CpuSet, held: Allocations, request: Request) -> bool:
@@ -217,7 +217,7 @@ def pod_of(rng: random.Random, number: int, machine: Machine) -> Iterator[Reques
         pod = replace(plain.pod, qos=QosClass.GUARANTEED)
         key = ContainerKey(pod.uid, f"c{i}")
         yield replace(
-            plain, container=key, pod=pod, cpu_request_mcpu=mcpu, memory_limit_bytes=limit, pod_sums=sums, hints=()
+            plain, container=key, pod=pod, cpu_request_mcpu=mcpu, memory_limit_bytes=limit, pod_sums=sums, localities=()
         )
 
 

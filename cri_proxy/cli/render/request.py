@@ -76,11 +76,11 @@ def _parts(request: Request) -> Iterator[RequestLine]:
     for affinity in request.affinities:
         label = "affinity" if affinity.weight >= 0 else "anti-affinity"
         yield RequestLine(label, _affinity_text(affinity), ("affinities",))
-    for hint in request.hints:
-        places = (ids_text("CPU", hint.cpus), ids_text("node", hint.nodes) if hint.nodes else "")
-        named_by = f", named by {hint.via}" if hint.via else ""
-        text = f"{hint.source}: {', '.join(filter(None, places))}{named_by}"
-        yield RequestLine("device", text, ("hints", "hint_filter"))
+    for locality in request.localities:
+        places = (ids_text("CPU", locality.cpus), ids_text("node", locality.nodes) if locality.nodes else "")
+        named_by = f", named by {locality.via}" if locality.via else ""
+        text = f"{locality.source}: {', '.join(filter(None, places))}{named_by}"
+        yield RequestLine("device", text, ("localities", "locality_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
         devices = f", {_devices_text(request.previous.devices)}" if request.previous.devices else ""

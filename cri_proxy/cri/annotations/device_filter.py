@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from cri_proxy.cri.annotations.values import listed
 from policies.glob import is_like
 
-HintKind = Literal["mounts", "devices", "pod-resources"]
-KINDS: frozenset[HintKind] = frozenset(get_args(HintKind))
+SourceKind = Literal["mounts", "devices", "pod-resources"]
+KINDS: frozenset[SourceKind] = frozenset(get_args(SourceKind))
 POD_RESOURCES = "podresapi:"  # before the name of a resource of the kubelet's pod-resources API
 MAX_PATHS = 64
 MAX_PATH_CHARS = 512
@@ -19,7 +19,7 @@ MAX_STARS = 16
 PATH_FIELDS = frozenset({"type", "paths"})  # of the map form of a list of paths
 
 # What a pod may write for a set of kinds; nri-plugins knows all but the last.
-_WORDS: dict[str, frozenset[HintKind]] = {
+_WORDS: dict[str, frozenset[SourceKind]] = {
     **dict.fromkeys(("true", "all", "enabled"), KINDS),
     **dict.fromkeys(("false", "none", "disabled"), frozenset()),
     **dict.fromkeys(("devices", "devs"), frozenset({"devices"})),
@@ -43,20 +43,21 @@ class PathPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class HintFilter:
-    """Which hints count: those of these kinds of sources, without denied paths that are not allowed as well."""
+class LocalityFilter:
+    """Which localities count: those of these kinds of sources, without denied paths that are not allowed as well."""
 
-    sources: frozenset[HintKind] = KINDS
+    sources: frozenset[SourceKind] = KINDS
     allow: tuple[PathPattern, ...] = ()
     deny: tuple[PathPattern, ...] = ()
 
-    def takes(self, kind: HintKind, path: str) -> bool:
-        """Whether a hint from here counts.
+    def takes(self, kind: SourceKind, path: str) -> bool:
+        """Whether a locality from here counts.
 
         ``path`` is a path of the host, or, of kind ``pod-resources``, the resource's name (``podresapi:`` before it
         may be left out).
 
-        >>> HintFilter(deny=(PathPattern("/"),), allow=(PathPattern("/dev/dri"),)).takes("devices", "/dev/dri/card0")
+        >>> denied, allowed = (PathPattern("/"),), (PathPattern("/dev/dri"),)
+        >>> LocalityFilter(allow=allowed, deny=denied).takes("devices", "/dev/dri/card0")
         True
         """
         if kind not in self.sources:
@@ -66,10 +67,10 @@ class HintFilter:
         return any(p.matches(path) for p in self.allow) or not any(p.matches(path) for p in self.deny)
 
 
-def hint_sources(value: object) -> frozenset[HintKind]:
+def source_kinds(value: object) -> frozenset[SourceKind]:
     """Return the kinds of sources of a ``topologyhints`` annotation. Raises ValueError.
 
-    >>> sorted(hint_sources("devices, mounts")), hint_sources(False)
+    >>> sorted(source_kinds("devices, mounts")), source_kinds(False)
     (['devices', 'mounts'], frozenset())
     """
     if isinstance(value, bool):

@@ -13,7 +13,7 @@ from cri_proxy.cri.annotations import cpu_memory_rows as cpu_rows
 from cri_proxy.cri.annotations import forms, resource_managers
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
-from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
+from cri_proxy.cri.annotations.device_filter import KINDS, LocalityFilter
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.rules import AnnotationRules
@@ -29,7 +29,7 @@ WITHOUT_EFFECT = "without effect: "
 
 _TO_THE_ROOT = 4  # levels below it: package, die, NUMA node, L3
 _MAX_NAMED = 64  # containers of a pod whose devices are added up; each is looked for in all forms of the key
-_ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
+_ADDED_UP = frozenset({"affinities", "localities"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
 _NO_TEXTS: Mapping[str, ReadText] = MappingProxyType({})
 
@@ -43,7 +43,7 @@ class Parsed:
 
     preferences: Preferences = Preferences()
     affinities: tuple[Affinity, ...] = ()
-    hint_filter: HintFilter = HintFilter()
+    locality_filter: LocalityFilter = LocalityFilter()
     origins: tuple[tuple[str, str], ...] = ()
     problems: tuple[forms.AnnotationProblem, ...] = ()
 
@@ -53,7 +53,7 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
     finder = forms.Finder(pod.texts, container, rules.domains, rules.refused_in(namespace))
     preferences = _with_pod_annotations(_preferences(finder), pod.texts)
     sources = finder.value(rows.TOPOLOGY_HINTS)
-    hint_filter = HintFilter(
+    locality_filter = LocalityFilter(
         sources=KINDS if sources is None else sources,
         allow=finder.value(rows.ALLOW_HINTS) or (),
         deny=finder.value(rows.DENY_HINTS) or (),
@@ -66,11 +66,11 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
         found = finder.found[cpu_rows.PRESERVE_CPU.key]
         finder.problems.append(found.problem(f"{why}: the container shares all CPUs that no container owns"))
         # It is not placed for its load either: it has all of the shared CPUs.
-        preferences, hint_filter, affinities = _sharing_all(preferences), HintFilter(sources=frozenset()), ()
+        preferences, locality_filter, affinities = _sharing_all(preferences), LocalityFilter(sources=frozenset()), ()
     problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
     unused = resource_managers.OF_OTHERS.union(() if preferences.devices.requests else OF_KOORDINATOR)
     origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains, unused))
-    return Parsed(preferences, affinities, hint_filter, origins, problems)
+    return Parsed(preferences, affinities, locality_filter, origins, problems)
 
 
 def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
@@ -202,7 +202,7 @@ def _is_wish_of(key: str, field: str, full_key: str) -> bool:
     """Whether a field (not that of devices) came from an annotation of this key, in whatever domain it was read."""
     prefix, _, name = full_key.partition("/")
     spellings = (spelling for row in rows.TABLE if row.stands_for == key for spelling in row.keys)
-    return field != "hints" and any(name == s or prefix.startswith(f"{s}.") for s in spellings)
+    return field != "localities" and any(name == s or prefix.startswith(f"{s}.") for s in spellings)
 
 
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:

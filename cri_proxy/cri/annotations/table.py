@@ -14,8 +14,8 @@ from policies.preferences import ThreadCounts
 
 TOPOLOGY_HINTS = Annotation(
     "topologyhints",
-    device_filter.hint_sources,
-    ("hints",),
+    device_filter.source_kinds,
+    ("localities",),
     "Which hints count for where the container runs: its mounts, its devices (nodes, CDI devices, variables of "
     "device plugins), the kubelet's pod resources; true (all) or false (none of it).",
     ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
@@ -24,7 +24,7 @@ TOPOLOGY_HINTS = Annotation(
 ALLOW_HINTS = Annotation(
     "allow.topologyhints",
     device_filter.path_patterns,
-    ("hints",),
+    ("localities",),
     "Paths whose locality counts although deny.topologyhints names them: prefixes, or globs in which ** crosses "
     "slashes; podresapi:NAME is a resource of the kubelet's pod resources, or the DRIVER/POOL/DEVICE of a claim.",
     ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
@@ -34,7 +34,7 @@ ALLOW_HINTS = Annotation(
 DENY_HINTS = Annotation(
     "deny.topologyhints",
     device_filter.path_patterns,
-    ("hints",),
+    ("localities",),
     "Paths whose locality does not count, unless allow.topologyhints names them as well; written as there.",
     ('["/"]', '["/var/lib/data", "podresapi:example.com/nic"]', "type: prefix\npaths: [/]"),
     "[1]",
@@ -43,22 +43,22 @@ DENY_HINTS = Annotation(
 STRICT_HINTS = Annotation(
     "strict.topologyhints",
     truth,
-    ("strict_hints",),
+    ("strict_locality",),
     "Refuse the container rather than run it far from one of its devices.",
     ("true", "false", "{c0: true}"),
     "near",
     label="devices",
-    words=lambda asked: "required to be near" if asked.strict_hints else "",
+    words=lambda asked: "required to be near" if asked.strict_locality else "",
 )
 PICK_BY_HINTS = Annotation(
     "pick-resources-by-hints",
     truth,
-    ("spread_by_hints",),
+    ("spread_by_locality",),
     "Take exclusive CPUs near each of its devices where these are on different nodes.",
     ("true", "false", "{c0: true}"),
     "devices",
     label="devices",
-    words=lambda asked: chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
+    words=lambda asked: chosen(asked.spread_by_locality, "CPUs near each of them", "CPUs wherever in the pool"),
 )
 DEVICE_REQUEST = Annotation(
     "device-request",

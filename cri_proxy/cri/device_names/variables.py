@@ -41,7 +41,7 @@ def named_in_variables(variables: Mapping[str, str]) -> Named:
             found.setdefault((name.kind, name.text), name)
         if left_chars < 0 or len(found) > MAX_NAMES:
             most = f"{MAX_NAMES} devices in {MAX_CHARS} characters"
-            problems = (f"no hint of all devices of {variable}: the variables of a container name {most} at most",)
+            problems = (f"no locality of all devices of {variable}: the variables of a container name {most} at most",)
             break
     return Named(tuple(found.values())[:MAX_NAMES], problems)
 

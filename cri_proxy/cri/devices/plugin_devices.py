@@ -56,13 +56,13 @@ def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant
     return tuple(sorted(given, key=_order)), ()
 
 
-def hints_once(
-    hints: Iterable[DeviceLocality],
+def localities_once(
+    localities: Iterable[DeviceLocality],
     places: Iterable[AllocatedDevices],
     given: Iterable[DeviceGrant],
     joined: JoinedDevices,
 ) -> tuple[DeviceLocality, ...]:
-    """Return these hints, each of a device that was allocated to the container with the name of the device.
+    """Return these localities, each of a device that was allocated to the container with the name of the device.
 
     Where a source lists one that was given, its place there stands in place of the kubelet's.
     """
@@ -72,11 +72,14 @@ def hints_once(
         resource = group.place.source.removeprefix(POD_RESOURCES).removesuffix(",".join(group.ids))
         devices = tuple(dict.fromkeys(source_of(f"{resource}{each}", joined) for each in group.ids))
         found[group.place.source] = devices if sources.issuperset(devices) else ()
-    return tuple(_of_devices(hint, found[hint.source]) if hint.source in found else hint for hint in hints)
+    return tuple(
+        _of_devices(locality, found[locality.source]) if locality.source in found else locality
+        for locality in localities
+    )
 
 
-def _of_devices(hint: DeviceLocality, devices: tuple[str, ...]) -> DeviceLocality:
-    return replace(hint, devices=devices or hint.devices or (hint.source,))
+def _of_devices(locality: DeviceLocality, devices: tuple[str, ...]) -> DeviceLocality:
+    return replace(locality, devices=devices or locality.devices or (locality.source,))
 
 
 def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:

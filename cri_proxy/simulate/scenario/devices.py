@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
-from cri_proxy.cri.device_sources import hint_paths, pci_addresses
+from cri_proxy.cri.device_sources import locality_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.scenario.model import Attachment
 from cri_proxy.yaml_fields import YamlField
@@ -90,9 +90,11 @@ class DeviceLocator:
         """Remember the devices that these paths are on."""
         self._on.update({item.path: item.address for item in attachments if item.path and item.address})
 
-    async def hints_of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> Sequence[DeviceLocality]:
+    async def localities_of(
+        self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD
+    ) -> Sequence[DeviceLocality]:
         """Return the locality of a container's devices and mounts, in the order of the real reader."""
-        named = [(path, self._on.get(path, "")) for path in hint_paths(config)]
+        named = [(path, self._on.get(path, "")) for path in locality_paths(config)]
         named += [(address, address) for address in pci_addresses(config)]
         found = [(source, self._devices[address]) for source, address in named if address in self._devices]
         known = [(source, device) for source, device in found if device.node >= 0]

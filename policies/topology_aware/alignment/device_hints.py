@@ -60,7 +60,7 @@ def _of_had(context: PlacementContext) -> Iterator[ResourceHints]:
     """
     machine = context.tree.machine
     found: dict[str, dict[str, int]] = {}
-    for place in context.request.hints:
+    for place in context.request.localities:
         resource, nodes = _resource_of(place.source), _nodes_of(machine, place)
         if resource and nodes:
             found.setdefault(resource, {})[place.source] = nodes
@@ -69,7 +69,9 @@ def _of_had(context: PlacementContext) -> Iterator[ResourceHints]:
         chosen = frozenset(places)
         request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
         offers = DeviceProvider(every, {resource: request}).offers()
-        yield ResourceHints(resource, offers[resource], plural(len(places), "device"), _devices_text(places), "hints")
+        yield ResourceHints(
+            resource, offers[resource], plural(len(places), "device"), _devices_text(places), "localities"
+        )
 
 
 def _resource_of(source: str) -> str:

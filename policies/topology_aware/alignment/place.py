@@ -83,7 +83,7 @@ def place_running(context: PlacementContext, place: Place) -> Decision:
 def _keeping(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementContext]:
     yield replace(context, keeps=True)
     if context.runs and context.demand.asked <= len(owned):
-        demand = replace(context.demand, single_node=False, strict_hints=False, strict_threads=False)
+        demand = replace(context.demand, single_node=False, strict_locality=False, strict_threads=False)
         yield replace(context, keeps=True, demand=demand)
 
 

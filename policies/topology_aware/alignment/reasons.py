@@ -24,7 +24,7 @@ def hints_reason(request: Request, offer: ResourceHints) -> Reason:
     origin = dict(request.origins).get(offer.field, "")
     wanted = f"{offer.wanted} ({origin})" if origin else offer.wanted
     text = f"{offer.resource}: {wanted}, fits on {_sets_text(offer.hints)}; free {offer.free}"
-    if offer.field == "hints":
+    if offer.field == "localities":
         text = f"{offer.resource}: {offer.wanted}, {offer.free}: fits on {_sets_text(offer.hints)}"
     return Reason(ReasonCode.TOPOLOGY_HINTS, text)
 
@@ -122,7 +122,9 @@ def _obstacles(policy: TopologyPolicy, offers: Sequence[ResourceHints]) -> Itera
     lacking = [offer for offer in offers if not _has_good(policy, offer.hints)]
     for offer in lacking or offers:
         of_devices = f"{offer.resource}: {offer.free}"
-        yield of_devices if offer.field == "hints" else f"{offer.resource}: wanted {offer.wanted}, free {offer.free}"
+        yield (
+            of_devices if offer.field == "localities" else f"{offer.resource}: wanted {offer.wanted}, free {offer.free}"
+        )
 
 
 def _has_good(policy: TopologyPolicy, offered: Hints) -> bool:

@@ -110,10 +110,10 @@ def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[
 
 def _places(context: PlacementContext, pool: Pool, reach: int) -> tuple[Locality, ...]:
     """Return where owned CPUs should be; () if the devices are near all of the pool, or the pod declines it."""
-    declined = context.request.preferences.spread_by_hints is False and reach == ANYWHERE
-    if declined or not context.request.hints:
+    declined = context.request.preferences.spread_by_locality is False and reach == ANYWHERE
+    if declined or not context.request.localities:
         return ()
-    return localities(context.tree.machine, context.request.hints, pool.sharable | pool.isolated)
+    return localities(context.tree.machine, context.request.localities, pool.sharable | pool.isolated)
 
 
 def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:

@@ -97,7 +97,7 @@ class DeviceStep:
         node, request = self._held.node, context.request
         ours, names = [grant for grant in chosen if not grant.is_given], sources_of(chosen)
         has = [node.nodes_of(grant) for grant in chosen if grant.is_given]
-        has += (place.nodes.mask for place in request.hints if _is_device(place) and place.source not in names)
+        has += (place.nodes.mask for place in request.localities if _is_device(place) and place.source not in names)
         if sum(map(bool, (by_cost(ours), by_place(ours), any(has)))) < 2:
             return
         masks = [mask for mask in (*has, *map(node.nodes_of, ours)) if mask]
@@ -177,8 +177,8 @@ def at_devices_of_now(context: PlacementContext, *, is_chosen: bool) -> Placemen
     if own is None or previous is None or context.runs:
         return context
     chosen = () if is_chosen else sources_of([d for d in own.devices if d not in own.request.given])
-    before = {(hint.cpus, hint.nodes) for hint in own.request.hints if hint.source not in chosen}
-    if before.issuperset((hint.cpus, hint.nodes) for hint in context.request.hints):
+    before = {(place.cpus, place.nodes) for place in own.request.localities if place.source not in chosen}
+    if before.issuperset((place.cpus, place.nodes) for place in context.request.localities):
         return context
     own = replace(own, request=aligned(own.request, None))
     return replace(context, own=own, request=replace(context.request, previous=previous.of_devices), keeps=False)
@@ -208,10 +208,10 @@ def _near(context: PlacementContext, places: tuple[DeviceLocality, ...]) -> Plac
     """Return the context for the search near these places, and no longer near those of an earlier attempt."""
     earlier = frozenset(sources_of(earlier_devices(context)))
     demand, request = context.demand, context.request
-    elsewhere = tuple(hint for hint in request.hints if hint.source not in earlier)
-    request = near(replace(request, hints=elsewhere) if earlier else request, places)
+    elsewhere = tuple(place for place in request.localities if place.source not in earlier)
+    request = near(replace(request, localities=elsewhere) if earlier else request, places)
     if demand.kind is CpuKind.SHARED:
-        demand = replace(demand, strict_hints=request.preferences.strict_hints and bool(request.hints))
+        demand = replace(demand, strict_locality=request.preferences.strict_locality and bool(request.localities))
     context = at_devices_of_now(replace(context, request=request, demand=demand), is_chosen=True)
     return _without_devices(context)
 

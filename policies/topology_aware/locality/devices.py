@@ -23,17 +23,17 @@ class Locality:
     cpus: int
 
 
-def hint_scores(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
+def locality_scores(tree: PoolTree, places: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
     """Return per pool the mean nearness to each device: 0 (far from all) to 1 (at each). All 0 without localities.
 
     A pool is at a device when all of the pool is local to it, or all that is local to it is in the pool; in between
     counts the part. The mean, not the product: with two devices on different nodes, a pool that holds both wins.
     """
-    known = _known(tree, hints)
+    known = _known(tree, places)
     return tuple(_mean([_nearness(pool, m) for m, _ in known]) for pool in tree.pools)
 
 
-def hint_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def locality_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Return (nearness to the devices, minus the distance from those that it is not near) of every pool.
 
     A pool that reaches beyond a device's CPUs is near only if there is room near it for a fair part of the request:
@@ -41,7 +41,7 @@ def hint_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[
     where it would be on the few CPUs that owners have left over (``_is_wide``).
     """
     tree = context.tree
-    known = _known(tree, context.request.hints)
+    known = _known(tree, context.request.localities)
     if not known:
         return (0.0,) * len(tree.pools), (0,) * len(tree.pools)
     places = len({cpus for _, cpus in known})
@@ -91,7 +91,7 @@ class FarDevice:
 def far_devices(context: PlacementContext, room: Room, pool: Pool, owned: int) -> tuple[FarDevice, ...]:
     """Return the devices that the container is not near in this pool, with these CPUs of its own."""
     tree, load = context.tree, load_of(context.supply)
-    known = [(hint.source, *pair) for hint in context.request.hints for pair in _known(tree, (hint,))]
+    known = [(place.source, *pair) for place in context.request.localities for pair in _known(tree, (place,))]
     places = len({cpus for _, _, cpus in known})
     found = {}
     for source, place, cpus in known:
@@ -103,9 +103,9 @@ def far_devices(context: PlacementContext, room: Room, pool: Pool, owned: int) -
     return tuple(found.values())
 
 
-def _known(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> list[tuple[tuple[int, int], int]]:
+def _known(tree: PoolTree, places: tuple[DeviceLocality, ...]) -> list[tuple[tuple[int, int], int]]:
     """Return ((CPU mask, node mask), mask of the nearest CPUs) of each locality that says anything."""
-    pairs = [(_cpus_or_nodes(tree.machine, hint), local_cpus(tree.machine, hint) or 0) for hint in hints]
+    pairs = [(_cpus_or_nodes(tree.machine, place), local_cpus(tree.machine, place) or 0) for place in places]
     return [(place, cpus) for place, cpus in pairs if any(place)]
 
 
@@ -118,7 +118,7 @@ def at_devices(context: PlacementContext, pool: Pool) -> float:
 
     It follows from the request and from what others own alone, not from where those are that share.
     """
-    near = [local_cpus(context.tree.machine, hint) or 0 for hint in context.request.hints]
+    near = [local_cpus(context.tree.machine, place) or 0 for place in context.request.localities]
     if not _has_width(context, pool.hardware):
         return 0.0
     return sum(not pool.hardware & ~cpus for cpus in near) / max(1, len(near))
@@ -130,7 +130,7 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
     ``places``: to how many places the request is divided.
     """
     demand, supply, near = context.demand, context.supply, cpus & pool.hardware
-    if demand.strict_hints or not near:
+    if demand.strict_locality or not near:
         return True
     if near == pool.hardware:
         return _is_wide(context, load, pool.index, near)
@@ -165,37 +165,37 @@ def _has_width(context: PlacementContext, cpus: int) -> bool:
     return in_proportion or (limit_mcpu is not None and 1000 * here >= limit_mcpu)
 
 
-def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:
+def local_cpus(machine: Machine, place: DeviceLocality) -> int | None:
     """Return the online CPUs near this device; None when all are, or nothing is known.
 
     CPUs count before nodes. Near a node without CPUs are those of the nodes closest to it.
     """
-    cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
+    cpus = place.cpus.mask & machine.online.mask or _cpus_of(machine, place.nodes)
     if not cpus:
-        cpus = reduce(or_, (_cpus_of(machine, node.near) for node in machine.nodes if node.id in hint.nodes), 0)
-    says_nothing = cpus == machine.online.mask or not (hint.cpus or hint.nodes)
+        cpus = reduce(or_, (_cpus_of(machine, node.near) for node in machine.nodes if node.id in place.nodes), 0)
+    says_nothing = cpus == machine.online.mask or not (place.cpus or place.nodes)
     return None if says_nothing else cpus
 
 
-def localities(machine: Machine, hints: Iterable[DeviceLocality], within: int) -> tuple[Locality, ...]:
+def localities(machine: Machine, places: Iterable[DeviceLocality], within: int) -> tuple[Locality, ...]:
     """Return the distinct sets of CPUs near devices, cut to ``within`` and less than all of it; the smallest first."""
     sources: dict[int, list[str]] = {}
-    for hint in hints:
-        cpus = (local_cpus(machine, hint) or 0) & within
+    for place in places:
+        cpus = (local_cpus(machine, place) or 0) & within
         if cpus and cpus != within:
             names = sources.setdefault(cpus, [])
-            if hint.source not in names:
-                names.append(hint.source)
+            if place.source not in names:
+                names.append(place.source)
     order = sorted(sources, key=lambda cpus: (cpus.bit_count(), cpus & -cpus, cpus))
     return tuple(Locality(tuple(sources[cpus]), cpus) for cpus in order)
 
 
-def _cpus_or_nodes(machine: Machine, hint: DeviceLocality) -> tuple[int, int]:
+def _cpus_or_nodes(machine: Machine, place: DeviceLocality) -> tuple[int, int]:
     """Return (CPU mask, node mask) of a locality: its CPUs, else those of its nodes. Nothing if it names all."""
-    cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
+    cpus = place.cpus.mask & machine.online.mask or _cpus_of(machine, place.nodes)
     if cpus == machine.online.mask:
         return 0, 0
-    return cpus, (0 if cpus else hint.nodes.mask)
+    return cpus, (0 if cpus else place.nodes.mask)
 
 
 def _cpus_of(machine: Machine, nodes: NodeSet) -> int:
@@ -219,7 +219,7 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
     if context.demand.single_node and not in_one_node(context.tree.machine, pool):
         return 0
     within = _reach_within(context, pool)
-    near = near_devices(context) if context.demand.strict_hints and within else ()
+    near = near_devices(context) if context.demand.strict_locality and within else ()
     if not near:
         return within
     together = reduce(or_, near)
@@ -261,12 +261,12 @@ def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:
 
     One CPU cannot be near two devices in two packages: the strict preference refuses that.
     """
-    if reach == ANYWHERE or not context.demand.strict_hints:
+    if reach == ANYWHERE or not context.demand.strict_locality:
         return True
     return all(owned & cpus for cpus in near_devices(context))
 
 
 def near_devices(context: PlacementContext) -> tuple[int, ...]:
     """Return the CPUs near each device whose locality is known; none of them may be online."""
-    found = (local_cpus(context.tree.machine, hint) for hint in context.request.hints)
+    found = (local_cpus(context.tree.machine, place) for place in context.request.localities)
     return tuple(dict.fromkeys(cpus for cpus in found if cpus is not None))

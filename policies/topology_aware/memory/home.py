@@ -119,20 +119,20 @@ def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> 
 
 def _spread(machine: Machine, nodes: MemoryNodes, mems: int, request: Request) -> int:
     """Return the memory at the container's devices if they are at several places among its nodes, else 0."""
-    if request.preferences.spread_by_hints is False:
+    if request.preferences.spread_by_locality is False:
         return 0
-    places = {_memory_at(machine, nodes, hint) for hint in request.hints}
+    places = {_memory_at(machine, nodes, place) for place in request.localities}
     union = reduce(or_, places, 0)
     wanted = nodes.of_kinds(wanted_kinds(request))
     inside = 0 not in places and not union & ~(mems & wanted)
     return union if len(places) > 1 and inside else 0
 
 
-def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> int:
+def _memory_at(machine: Machine, nodes: MemoryNodes, near: DeviceLocality) -> int:
     """Return the memory nodes that a locality names, or those of the CPUs that it names."""
-    if hint.nodes:
-        return hint.nodes.mask & nodes.every
-    return sum(1 << n.id for n in machine.nodes if n.cpus.mask & hint.cpus.mask) & nodes.every
+    if near.nodes:
+        return near.nodes.mask & nodes.every
+    return sum(1 << n.id for n in machine.nodes if n.cpus.mask & near.cpus.mask) & nodes.every
 
 
 def with_enough(
@@ -229,7 +229,7 @@ class Homes:
 
     def _home(self, grant: Grant, pool: str) -> Home:
         request = grant.request
-        if request.hints or grant.owned or request.alignment is not None or request.claim is not None:
+        if request.localities or grant.owned or request.alignment is not None or request.claim is not None:
             return home_of_grant(self._supply, replace(grant, pool=pool))
         # Without devices, merged nodes or CPUs of its own the home follows from this key, the same for most of a pool.
         wanted = grant.request.preferences

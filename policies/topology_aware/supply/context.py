@@ -53,7 +53,7 @@ class PlacementContext:
     def asks_for_devices(self) -> bool:
         """Whether it asks for a device, or uses something whose place is known."""
         request = self.request
-        return bool(request.hints or request.given) or request.preferences.devices != NOTHING_ASKED
+        return bool(request.localities or request.given) or request.preferences.devices != NOTHING_ASKED
 
     @property
     def runs(self) -> bool:
@@ -77,7 +77,7 @@ class PlacementContext:
     def is_bound(self) -> bool:
         """Whether some CPUs are out of its reach, free or not."""
         demand = self.demand
-        is_strict = demand.strict_hints or demand.single_node
+        is_strict = demand.strict_locality or demand.single_node
         return is_strict or self.request.alignment is not None or self.within != ANYWHERE
 
 
@@ -96,8 +96,8 @@ def context_of(
 
     A device that the inventory states to be at no node is near nothing, whatever its plugin or the kernel say.
     """
-    if machine_devices is not None and (hints := machine_devices.somewhere(request.hints)) != request.hints:
-        request = replace(request, hints=hints)
+    if machine_devices is not None and (places := machine_devices.somewhere(request.localities)) != request.localities:
+        request = replace(request, localities=places)
     own, tree = held.get(request.container), supply.tree
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
@@ -149,7 +149,7 @@ def settled(request: Request, grant: Grant) -> Request:
 
 def localities_of(request: Request, devices: Collection[str]) -> tuple[DeviceLocality, ...]:
     """Return where these devices of an inventory are, as far as the request has it."""
-    return tuple(hint for hint in request.hints if hint.source in devices) if devices else ()
+    return tuple(place for place in request.localities if place.source in devices) if devices else ()
 
 
 def near(request: Request, places: tuple[DeviceLocality, ...]) -> Request:
@@ -158,9 +158,9 @@ def near(request: Request, places: tuple[DeviceLocality, ...]) -> Request:
         return request
     names = {place.source for place in places}
     devices = {device for place in places for device in (place.source, *place.devices)}
-    others = (h for h in request.hints if not (h.devices and devices.issuperset(h.devices)))
-    hints = (*(hint for hint in others if hint.source not in names), *places)
-    return request if hints == request.hints else replace(request, hints=hints)
+    others = (h for h in request.localities if not (h.devices and devices.issuperset(h.devices)))
+    found = (*(place for place in others if place.source not in names), *places)
+    return request if found == request.localities else replace(request, localities=found)
 
 
 def aligned(request: Request, alignment: Alignment | None) -> Request:

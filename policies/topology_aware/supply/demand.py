@@ -51,7 +51,7 @@ class Demand:
     distribution: CpuDistribution = CpuDistribution.PACK
     single_node: bool = False
     priority: CpuPriority = CpuPriority.NONE
-    strict_hints: bool = False
+    strict_locality: bool = False
     shares_within: bool = True
 
     @property
@@ -102,7 +102,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         distribution=_distribution(request, options, threads) if whole else CpuDistribution.PACK,
         single_node=is_for_single_node(request, options, owns=bool(whole)),
         priority=(preferences.priority or options.cpu_priority),
-        strict_hints=preferences.strict_hints and bool(request.hints),
+        strict_locality=preferences.strict_locality and bool(request.localities),
     )
 
 

@@ -105,11 +105,11 @@ class MachineDevices:
         every = sum(1 << node.id for node in self.nodes)
         return {device: nodes or every for device, nodes in found.items()}
 
-    def somewhere(self, hints: tuple[DeviceLocality, ...]) -> tuple[DeviceLocality, ...]:
-        """Return the hints without those of devices that a source of the inventory states to be at no node."""
+    def somewhere(self, places: tuple[DeviceLocality, ...]) -> tuple[DeviceLocality, ...]:
+        """Return the places without those of devices that a source of the inventory states to be at no node."""
         if not self._nowhere:
-            return hints
-        return tuple(hint for hint in hints if not hint.devices or not self._nowhere.issuperset(hint.devices))
+            return places
+        return tuple(place for place in places if not place.devices or not self._nowhere.issuperset(place.devices))
 
     def localities(self, devices: Iterable[DeviceGrant]) -> tuple[DeviceLocality, ...]:
         """Return the place of each device of which it is known, once: the CPUs that it costs least, or its node's."""
@@ -164,7 +164,7 @@ def _cpus_at(machine: Machine, home: int | None) -> int:
 
 def holders_with(holders: Holders, grants: Iterable[Grant], sign: int) -> Holders:
     """Return the holders with these grants more (1) or fewer (-1)."""
-    grants = [grant for grant in grants if grant.devices or grant.request.hints]
+    grants = [grant for grant in grants if grant.devices or grant.request.localities]
     return _counted(holders, (identity for grant in grants for identity in _identities(grant)), sign)
 
 
@@ -185,7 +185,7 @@ def _counted(holders: Holders, identities: Iterable[str], sign: int) -> Holders:
 def _identities(grant: Grant) -> frozenset[str]:
     """Return what names the devices that a container holds: given here, or found in what the kubelet gave it."""
     found = {identity for device in grant.devices for identity in identities_held(device)}
-    return frozenset(found | {address for hint in grant.request.hints for address in hint.devices})
+    return frozenset(found | {address for place in grant.request.localities for address in place.devices})
 
 
 def free_accelerators(accelerators: Iterable[Accelerator], holders: Holders) -> tuple[Accelerator, ...]:

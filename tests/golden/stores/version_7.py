@@ -69,7 +69,7 @@ def _grant(
             devices=replace(ASK if shares else DeviceAsk(), counts=AMOUNTS if listed else ()),
             notify=('"devices":["a"]',),
         ),
-        hints=tuple(DeviceLocality(device.source, CpuSet.parse("0-3"), NODES) for device in listed),
+        localities=tuple(DeviceLocality(device.source, CpuSet.parse("0-3"), NODES) for device in listed),
         previous=Previous("root", CPUS, devices=devices, is_running=True) if had_it_before else None,
         pod_sums=PodSums(devices=(DeviceAsk(AMOUNTS), ASK)),
         given=given,

@@ -1,15 +1,15 @@
 import pytest
 
-from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
+from cri_proxy.cri.annotations.device_filter import LocalityFilter, PathPattern
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.cri.device_sources import (
     MAX_VARIABLES,
     cdi_names,
-    counting_hints,
-    hint_kind,
-    hint_paths,
+    counting_localities,
+    locality_paths,
     named_devices,
     pci_addresses,
+    source_kind,
 )
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import DeviceLocality
@@ -22,7 +22,7 @@ def config(*mounts: pb.Mount, devices: tuple[str, ...] = ()) -> pb.ContainerConf
 
 def test_devices_and_writable_mounts_count_once_each() -> None:
     data = pb.Mount(host_path="/mnt/nvme", container_path="/data")
-    assert hint_paths(config(data, data, devices=("/dev/vfio/7",))) == ("/dev/vfio/7", "/mnt/nvme")
+    assert locality_paths(config(data, data, devices=("/dev/vfio/7",))) == ("/dev/vfio/7", "/mnt/nvme")
 
 
 VOLUMES = "/var/lib/kubelet/pods/1/volumes/"
@@ -46,12 +46,12 @@ VOLUMES = "/var/lib/kubelet/pods/1/volumes/"
     ids=lambda m: m.host_path or "image",
 )
 def test_mounts_that_every_container_has_or_only_reads_do_not_count(mount: pb.Mount) -> None:
-    assert hint_paths(config(mount)) == ()
+    assert locality_paths(config(mount)) == ()
 
 
 @pytest.mark.parametrize("path", ["/etcetera", "/library", "/usr/libelf", VOLUMES + "kubernetes.io~empty-dir/cache"])
 def test_paths_that_only_look_alike_count(path: str) -> None:
-    assert hint_paths(config(pb.Mount(host_path=path, container_path="/data"))) == (path,)
+    assert locality_paths(config(pb.Mount(host_path=path, container_path="/data"))) == (path,)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_hint_is_of_the_kind_of_what_named_it() -> None:
     given = config(pb.Mount(host_path="/mnt/nvme"), devices=("/dev/vfio/7",))
     mount, node, cdi = hint("/mnt/nvme"), hint("/dev/vfio/7"), hint("0000:3b:00.0", "CDI device a/b=c")
     plugin, claim = hint("podresapi:x/1"), hint("/dev/gpu0", "podresapi:d/p/gpu-0")
-    assert [hint_kind(each, given) for each in (mount, node, cdi, plugin, claim)] == [
+    assert [source_kind(each, given) for each in (mount, node, cdi, plugin, claim)] == [
         "mounts", "devices", "devices", "pod-resources", "pod-resources",
     ]  # fmt: skip
 
@@ -93,24 +93,27 @@ def test_a_pci_device_counts_once_however_many_names_it_has() -> None:
         hint("a", "PCIDEVICE_X", "a"),
         hint("podresapi:x/1", "", "b c"),
     )
-    assert counting_hints([node, variable, group], config(), HintFilter()) == (node, group)
+    assert counting_localities([node, variable, group], config(), LocalityFilter()) == (node, group)
 
 
 def test_hints_of_devices_that_are_not_known_all_count() -> None:
     given = [hint("podresapi:x/1"), hint("podresapi:x/2")]
-    assert counting_hints(given, config(), HintFilter()) == tuple(given)
+    assert counting_localities(given, config(), LocalityFilter()) == tuple(given)
 
 
 def test_where_one_name_of_a_device_does_not_count_another_one_does() -> None:
     node, variable = hint("/dev/nvidia0", "", "a"), hint("0", "NVIDIA_VISIBLE_DEVICES", "a")
-    chosen = HintFilter(deny=(PathPattern("/dev/"),))
-    assert counting_hints([node, variable], config(), chosen) == (variable,)
+    chosen = LocalityFilter(deny=(PathPattern("/dev/"),))
+    assert counting_localities([node, variable], config(), chosen) == (variable,)
 
 
 def test_devices_of_claims_are_filtered_by_driver_pool_and_device() -> None:
     claim = hint("/dev/gpu0", "podresapi:gpu.example.com/node/gpu-0", "a")
-    denied = HintFilter(deny=(PathPattern("podresapi:gpu.example.com/"),))
-    assert (counting_hints([claim], config(), denied), counting_hints([claim], config(), HintFilter())) == (
+    denied = LocalityFilter(deny=(PathPattern("podresapi:gpu.example.com/"),))
+    assert (
+        counting_localities([claim], config(), denied),
+        counting_localities([claim], config(), LocalityFilter()),
+    ) == (
         (),
         (claim,),
     )

@@ -109,8 +109,8 @@ def test_annotations_of_the_pod_become_wishes_and_bad_ones_problems() -> None:
 
 
 def test_hints_count_unless_the_pod_says_no() -> None:
-    assert read_create(message(), pod(), hints=[HINT]).request.hints == (HINT,)
-    assert read_create(message(), pod(topologyhints="false"), hints=[HINT]).request.hints == ()
+    assert read_create(message(), pod(), localities=[HINT]).request.localities == (HINT,)
+    assert read_create(message(), pod(topologyhints="false"), localities=[HINT]).request.localities == ()
 
 
 WITH_SUMS = pb.LinuxContainerResources(
@@ -251,9 +251,9 @@ def test_a_lower_memory_limit_bounds_the_request() -> None:
 def test_hints_name_their_kind_or_the_annotation_that_chose_them() -> None:
     config = message()
     config.config.devices.add(host_path="/dev/x")
-    assert dict(read_create(config, pod(), hints=[HINT]).request.origins)["hints"] == "devices"
-    chosen = read_create(config, pod(topologyhints="devices"), hints=[HINT]).request
-    assert (chosen.hints, dict(chosen.origins)["hints"]) == ((HINT,), "cri-proxy.io/topologyhints")
+    assert dict(read_create(config, pod(), localities=[HINT]).request.origins)["localities"] == "devices"
+    chosen = read_create(config, pod(topologyhints="devices"), localities=[HINT]).request
+    assert (chosen.localities, dict(chosen.origins)["localities"]) == ((HINT,), "cri-proxy.io/topologyhints")
 
 
 # What a kubelet sends, by kind of container (kuberuntime_container_linux.go, by its behaviour).

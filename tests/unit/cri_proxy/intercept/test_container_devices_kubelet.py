@@ -133,15 +133,15 @@ async def test_a_device_of_a_plugin_is_near_its_container_by_one_name(
         site.ask_kubelet(told_pod("a", {"c": [devices(resource, *ids, nodes=(1,))]}))
         reader = site.interceptor._reader
 
-        async def hints_of(_: pb.ContainerConfig, told: ToldDevices) -> list[DeviceLocality]:
+        async def localities_of(_: pb.ContainerConfig, told: ToldDevices) -> list[DeviceLocality]:
             return [group.place for group in told.places]
 
-        site.interceptor.use_reader(replace(reader, hints_of=hints_of))
+        site.interceptor.use_reader(replace(reader, localities_of=localities_of))
         spec = PodSpec("a", (OWNS,))
         asked = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
         asked.config.annotations.update({f"allocated.cri-proxy.io/{kind}": word for kind, word in annotations.items()})
         row = site.row(await site.kubelet.create_as(asked))
-        assert [hint.source for hint in row.grant.request.hints] == sources
+        assert [hint.source for hint in row.grant.request.localities] == sources
         assert row.grant.owned <= site.policy.machine.nodes[1].cpus
 
 
@@ -149,9 +149,9 @@ async def test_a_gpu_is_chosen_beside_a_nic_that_the_kubelet_alone_knows() -> No
     async with opened(InventorySite()) as site:
         site.ask_kubelet(told_pod("a", {"c": [devices("example.com/nic", "eth1", nodes=(1,))]}))
 
-        async def hints_of(_: pb.ContainerConfig, told: ToldDevices) -> list[DeviceLocality]:
+        async def localities_of(_: pb.ContainerConfig, told: ToldDevices) -> list[DeviceLocality]:
             return [group.place for group in told.places]
 
-        site.interceptor.use_reader(replace(site.interceptor._reader, hints_of=hints_of))
+        site.interceptor.use_reader(replace(site.interceptor._reader, localities_of=localities_of))
         pod = await site.run("a", OWNS, **{"cri-proxy.io/device-resources": "nvidia.com/gpu=1"})
         assert held(site, pod.container_id("c")) == ["gpu 1"]

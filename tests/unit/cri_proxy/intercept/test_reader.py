@@ -43,7 +43,7 @@ def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object
 
 async def test_a_create_is_read_with_the_nodes_device_hints() -> None:
     found = await read(Reader(4 << 30, Config(), one_hint), message())
-    assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
+    assert (found.request.cpu_request_mcpu, found.request.localities, found.problems) == (2000, (HINT,), ())
 
 
 async def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
@@ -77,7 +77,7 @@ async def places(*annotations: tuple[str, str]) -> list[str]:
     )
     reader = replace(Reader(4 << 30, Config(), one_hint), pod_resources=resources)
     found = await read(reader, message(*annotations))
-    return [hint.source for hint in found.request.hints]
+    return [hint.source for hint in found.request.localities]
 
 
 async def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> None:

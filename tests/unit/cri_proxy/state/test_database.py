@@ -17,10 +17,10 @@ from cri_proxy.state.migrate import STEPS
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_record, make_row
-from tests.golden.stores import version_5, version_7, version_8
+from tests.golden.stores import version_5, version_7, version_8, version_9
 
 STORES = Path(__file__).parents[3] / "golden" / "stores"
-VERSION_1, VERSION_5, VERSION_7, VERSION_8 = (STORES / f"version-{number}.db" for number in (1, 5, 7, 8))
+VERSION_1, VERSION_5, VERSION_7, VERSION_8, VERSION_9 = (STORES / f"version-{number}.db" for number in (1, 5, 7, 8, 9))
 
 
 def fill(path: Path) -> None:
@@ -124,6 +124,16 @@ def test_a_store_of_version_8_keeps_all_that_requests_ask_for_in_one_value(tmp_p
     assert opened.recovered is None
     assert opened.saved.rows == version_8.ROWS
     assert [unpack(decision) for decision in opened.saved.decisions] == list(version_8.DECISIONS)
+
+
+def test_a_store_of_version_9_keeps_the_localities_of_requests_under_their_new_name(tmp_path: Path) -> None:
+    """The file was written by the program whose newest version that was, from values as those of ``version_9``."""
+    shutil.copy(VERSION_9, tmp_path / "state.db")
+    connection, opened = open_database(tmp_path / "state.db")
+    connection.close()
+    assert opened.recovered is None
+    assert opened.saved.rows == version_9.ROWS
+    assert [unpack(decision) for decision in opened.saved.decisions] == list(version_9.DECISIONS)
 
 
 def test_a_damaged_row_of_version_5_is_damage_still(tmp_path: Path) -> None:

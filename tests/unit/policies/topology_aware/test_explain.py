@@ -4,7 +4,7 @@ import pytest
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.preferences import Threads
-from policies.topology_aware.explain import strict_hints_unmet, why_not_near
+from policies.topology_aware.explain import strict_locality_unmet, why_not_near
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -124,17 +124,19 @@ GPU = DeviceLocality("/dev/gpu", CpuSet.parse("8-9"), NodeSet())
 FULL = owned("o/c", "NUMA node #1", "4-6")
 
 
-def context(mcpu: int, *grants: Grant, hints: tuple[DeviceLocality, ...] = (NIC,), **keys: object) -> PlacementContext:
-    return context_of(TREE, request("a/c", mcpu, strict_hints=True, hints=hints, **keys), *grants)  # type: ignore[arg-type]  # fields
+def context(
+    mcpu: int, *grants: Grant, localities: tuple[DeviceLocality, ...] = (NIC,), **keys: object
+) -> PlacementContext:
+    return context_of(TREE, request("a/c", mcpu, strict_locality=True, localities=localities, **keys), *grants)  # type: ignore[arg-type]  # fields
 
 
 def refusal(asked: PlacementContext) -> str:
-    reason = strict_hints_unmet(asked, room_of(asked.supply, keep_busy=False))
+    reason = strict_locality_unmet(asked, room_of(asked.supply, keep_busy=False))
     return "" if reason is None else f"{reason.code}: {reason.text}"
 
 
 def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -> None:
-    assert refusal(context(3000, FULL, hints=(NIC, GPU))) == (
+    assert refusal(context(3000, FULL, localities=(NIC, GPU))) == (
         "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else, at least one near each; "
         "near 0000:3b:00.0 (NUMA node #1) 0 CPUs free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
     )
@@ -156,18 +158,18 @@ def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> N
 
 
 def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
-    assert refusal(context(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
+    assert refusal(context(3500, localities=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
     assert refusal(context(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
 
 
 def test_of_the_pools_near_all_devices_the_one_with_most_left_is_named() -> None:
     middle = DeviceLocality("/dev/middle", CpuSet.parse("4-11"), NodeSet())
     share = Grant(request("o/c", 2000), "NUMA node #2", CpuKind.SHARED, shared_mcpu=2000)
-    assert refusal(context(3500, share, hints=(middle,))).endswith("in NUMA node #1: 3000m")
+    assert refusal(context(3500, share, localities=(middle,))).endswith("in NUMA node #1: 3000m")
 
 
 def test_cpus_that_are_withheld_are_not_said_to_be_free() -> None:
-    asked = context(3000, FULL, hints=(GPU,))
+    asked = context(3000, FULL, localities=(GPU,))
     withheld = replace(asked, supply=supply_of(TREE, FULL, withheld="8"))
     assert "near /dev/gpu (CPUs 8-9) 1 CPU free to own" in refusal(withheld)
     assert why_not_near(withheld, TREE.root) == "too few CPUs near its devices: 1 free"
@@ -175,34 +177,36 @@ def test_cpus_that_are_withheld_are_not_said_to_be_free() -> None:
 
 def test_isolated_cpus_of_every_package_count_where_they_are_required() -> None:
     tree = tree_of(four_nodes(isolated="8,12"))
-    wanted = request("a/c", 2000, strict_hints=True, hints=(GPU,), require_isolated=True)
+    wanted = request("a/c", 2000, strict_locality=True, localities=(GPU,), require_isolated=True)
     assert "near /dev/gpu (CPUs 8-9) 1 CPU free to own" in refusal(context_of(tree, wanted))
 
 
 def test_as_many_cpus_near_the_devices_as_are_wanted_are_enough() -> None:
-    assert why_not_near(context(2000, hints=(GPU,)), TREE.root) == ""
+    assert why_not_near(context(2000, localities=(GPU,)), TREE.root) == ""
 
 
 def test_isolated_cpus_that_are_free_but_far_from_a_device_are_not_the_reason() -> None:
     policy = topology_aware(four_nodes(isolated="7"), "0")
     far = DeviceLocality("/dev/x", CpuSet.parse("8-9"), NodeSet())
-    wanted = request("a/c", 1000, require_isolated=True, strict_hints=True, hints=(far,))
+    wanted = request("a/c", 1000, require_isolated=True, strict_locality=True, localities=(far,))
     assert rejected(policy.decide(Allocations(), wanted)).reason.code == "strict-hints"
 
 
 def test_an_isolated_cpu_counts_alone_where_one_is_required() -> None:
-    assert "near /dev/gpu (CPUs 8-9) 0 CPUs free to own" in refusal(context(1000, hints=(GPU,), require_isolated=True))
+    assert "near /dev/gpu (CPUs 8-9) 0 CPUs free to own" in refusal(
+        context(1000, localities=(GPU,), require_isolated=True)
+    )
 
 
 def test_a_device_without_a_cpu_that_is_online_is_said_to_be_near_none() -> None:
     assert "near /dev/x (no CPU of this machine) 0" in refusal(
-        context(1000, hints=(DeviceLocality("/dev/x", CpuSet.parse("99"), NodeSet()),))
+        context(1000, localities=(DeviceLocality("/dev/x", CpuSet.parse("99"), NodeSet()),))
     )
 
 
 def test_hints_are_not_the_reason_where_the_machine_is_full_or_nothing_is_strict() -> None:
     assert refusal(context(16000)) == ""
-    assert refusal(context_of(TREE, request("a/c", 3000, hints=(NIC,)), FULL)) == ""
+    assert refusal(context_of(TREE, request("a/c", 3000, localities=(NIC,)), FULL)) == ""
 
 
 @pytest.mark.parametrize(
@@ -220,7 +224,7 @@ def test_a_refused_pool_is_told_from_one_that_is_full(mcpu: int, pool: str, expe
 def test_a_pool_with_isolated_cpus_is_refused_for_its_distance_and_not_for_them() -> None:
     policy = topology_aware(four_nodes(isolated="3,7,11"), "0")
     hint = DeviceLocality("/dev/x", CpuSet.parse("4-7"), NodeSet())
-    wanted = request("a/c", 1000, require_isolated=True, strict_hints=True, hints=(hint,))
+    wanted = request("a/c", 1000, require_isolated=True, strict_locality=True, localities=(hint,))
     decision = placed(policy.decide(Allocations(), wanted))
     assert str(decision.grant.isolated) == "7"
     outcomes = {ranked.pool: ranked.outcome for ranked in decision.ranking}

@@ -69,7 +69,7 @@ def test_those_that_move_are_told_in_the_order_of_containers() -> None:
 
 def test_a_container_that_would_like_to_be_near_its_devices_moves_all_the_same() -> None:
     hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
-    wishing = replace(share("a/c", 0, 500), request=request("a/c", 500, hints=(hint,)))
+    wishing = replace(share("a/c", 0, 500), request=request("a/c", 500, localities=(hint,)))
     assert lifted(15, share("b/c", 1, 500), wishing) == {"a": "socket #0"}
 
 
@@ -103,13 +103,13 @@ def gives(grants: list[Grant], *moved: Grant) -> int:
 
 def test_a_grant_that_must_be_near_its_devices_stays() -> None:
     hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
-    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
+    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_locality=True, localities=(hint,)))
     assert lifted(15, share("b/c", 1, 500), strict) == {"b": "socket #0"}
     assert lifted(16, share("b/c", 1, 500), strict) is None
 
 
 def test_a_strict_wish_without_devices_keeps_a_grant_nowhere() -> None:
-    free = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True))
+    free = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_locality=True))
     assert lifted(15, share("b/c", 1, 500), free) == {"a": "socket #0"}
 
 
@@ -134,7 +134,7 @@ def test_only_cpus_that_the_container_may_own_are_worth_a_lift() -> None:
     """Every node has a fraction in it; the device is at node 2, so nobody else moves."""
     grants = [share(f"{n}/c", n, 500) for n in range(4)]
     hints = (DeviceLocality("/dev/x", CpuSet.parse("8-11"), NodeSet()),)
-    context = context_of(TREE, request("new/c", 4000, strict_hints=True, hints=hints), *grants)
+    context = context_of(TREE, request("new/c", 4000, strict_locality=True, localities=hints), *grants)
     moved = plan_migrations(context, TREE.root, 4)
     assert moved is not None
     assert [(g.container.pod_uid, g.pool) for g in moved] == [("2", "socket #1")]
@@ -187,7 +187,7 @@ def test_a_fraction_of_the_container_itself_takes_its_room_in_the_pool() -> None
 
 def test_cpus_are_not_cleared_of_a_grant_that_must_be_near_its_devices() -> None:
     hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
-    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
+    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_locality=True, localities=(hint,)))
     assert cleared("0-3", strict, pool="NUMA node #0") is None
     assert cleared("0-3", replace(strict, shared_mcpu=1), pool="NUMA node #0") is None
     ideal = with_shares_in_root(context_of(TREE, request("new/c", 4000), strict, share("b/c", 1, 300)))

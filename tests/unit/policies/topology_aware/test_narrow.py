@@ -164,7 +164,7 @@ def test_the_order_of_the_grants_does_not_matter(seed: int) -> None:
 def test_each_comes_home_to_the_memory_of_its_own_devices() -> None:
     def near(name: str, cpus: str, *nodes: str) -> Grant:
         hints = tuple(DeviceLocality(f"/dev/{node}", CpuSet(), NodeSet.parse(node)) for node in nodes)
-        wanted = replace(wanting(name, 0.5), hints=hints)
+        wanted = replace(wanting(name, 0.5), localities=hints)
         return at("root", wanted, "0-3", kind=CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(cpus))
 
     grants = (near("a", "0,4", "0", "1"), near("b", "8,12", "2", "3"))

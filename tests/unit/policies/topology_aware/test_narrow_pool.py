@@ -87,7 +87,7 @@ def test_isolated_cpus_elsewhere_do_not_keep_it_in_a_wide_pool() -> None:
 
 def test_devices_far_apart_keep_it_in_the_pool_that_a_fresh_decision_gives() -> None:
     hints = tuple(DeviceLocality(f"/dev/{n}", CpuSet(), NodeSet.parse(n)) for n in "13")
-    asked = request("a/c", hints=hints)
+    asked = request("a/c", localities=hints)
     fresh = placed(POLICY.decide(Allocations(), replace(asked, cpu_request_mcpu=1000))).grant.pool
     held = resized(POLICY, asked, 1000, 11000, 1000)
     assert own(held.with_grants(*POLICY.narrowed(held))).pool == fresh

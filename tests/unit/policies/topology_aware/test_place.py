@@ -79,7 +79,7 @@ def test_a_displaced_container_that_restarts_is_not_displaced_again() -> None:
 
 def test_displacement_goes_no_higher_than_a_strict_wish_allows() -> None:
     hints = (DeviceLocality("/dev/x", CpuSet.parse("0-7"), NodeSet()),)
-    asked = request(mcpu=1000, levels_up=9, strict_hints=True, hints=hints)
+    asked = request(mcpu=1000, levels_up=9, strict_locality=True, localities=hints)
     assert placed(POLICY.decide(NOTHING, asked)).grant.pool == "socket #0"
 
 
@@ -133,17 +133,17 @@ def test_anti_affinity_pushes_to_another_node_whoever_comes_first() -> None:
 
 def test_device_hints_decide_between_equal_nodes() -> None:
     hint = DeviceLocality("/dev/nvme0", CpuSet(), NodeSet.parse("3"))
-    assert placed(POLICY.decide(NOTHING, request(mcpu=1000, hints=(hint,)))).grant.pool == "NUMA node #3"
+    assert placed(POLICY.decide(NOTHING, request(mcpu=1000, localities=(hint,)))).grant.pool == "NUMA node #3"
 
 
 def test_two_devices_on_two_nodes_mean_the_pool_that_holds_both() -> None:
     hints = tuple(DeviceLocality(f"/dev/nvme{n}", CpuSet(), NodeSet.parse(n)) for n in "23")
-    assert placed(POLICY.decide(NOTHING, request(mcpu=1000, hints=hints))).grant.pool == "socket #1"
+    assert placed(POLICY.decide(NOTHING, request(mcpu=1000, localities=hints))).grant.pool == "socket #1"
 
 
 def test_at_a_device_the_smallest_pool_wins_over_one_that_holds_the_limit() -> None:
     hint = DeviceLocality("/dev/nvme0", CpuSet(), NodeSet.parse("3"))
-    wanted = request(mcpu=500, qos=BURSTABLE, cpu_limit_mcpu=6000, hints=(hint,))
+    wanted = request(mcpu=500, qos=BURSTABLE, cpu_limit_mcpu=6000, localities=(hint,))
     assert placed(POLICY.decide(NOTHING, wanted)).grant.pool == "NUMA node #3"
 
 
@@ -321,7 +321,7 @@ def test_after_growing_and_shrinking_a_container_ends_on_the_cpu_that_it_had_fir
 def test_who_owns_isolated_cpus_near_two_devices_has_the_memory_of_both() -> None:
     policy = topology_aware(four_nodes(isolated="3,11"), "0")
     hints = tuple(DeviceLocality(f"/dev/nvme{n}", CpuSet(), NodeSet.parse(n)) for n in "02")
-    grant = placed(policy.decide(NOTHING, request(mcpu=2000, prefer_isolated=True, hints=hints))).grant
+    grant = placed(policy.decide(NOTHING, request(mcpu=2000, prefer_isolated=True, localities=hints))).grant
     assert (str(grant.isolated), str(grant.mems)) == ("3,11", "0,2")
 
 

@@ -170,7 +170,7 @@ def test_containers_of_one_pod_share_the_pcie_that_it_has_exclusively() -> None:
 
 
 def test_strict_hints_make_the_place_of_devices_a_condition() -> None:
-    strict = asking("a/c", ask(gpu=1), 6000, strict_hints=True)
+    strict = asking("a/c", ask(gpu=1), 6000, strict_locality=True)
     assert rejected(PLAIN.decide(NOTHING, strict)).reason.code == "strict-hints"
 
 

@@ -145,9 +145,9 @@ def test_a_pods_later_container_finds_too_few_on_its_nodes() -> None:
 
 
 def test_a_strict_wish_for_devices_rules_out_other_nodes() -> None:
-    held = fill(PLAIN, *(request(f"{i}/c", 3500, hints=()) for i in range(4)))
+    held = fill(PLAIN, *(request(f"{i}/c", 3500, localities=()) for i in range(4)))
     wanted = replace(wanting("a/c", 2000, nic=2))
-    strict = replace(wanted, preferences=replace(wanted.preferences, strict_hints=True))
+    strict = replace(wanted, preferences=replace(wanted.preferences, strict_locality=True))
     assert rejected(PLAIN.decide(held, strict)).reason.code in ("strict-hints", "cpu-full")
     grant = placed(PLAIN.decide(NOTHING, strict)).grant
     assert len(grant.owned & CpuSet.parse("1-3")) == len(grant.owned & CpuSet.parse("12-15")) == 1
@@ -159,9 +159,9 @@ def test_a_new_size_changes_no_device(mcpu: int) -> None:
     grant = held.grants[0]
     resized = replace(grant.request, cpu_request_mcpu=mcpu, previous=grant.as_running)
     after = placed(PLAIN.decide(held, resized)).grant
-    assert (after.devices, after.request.hints) == (grant.devices, grant.request.hints)
+    assert (after.devices, after.request.localities) == (grant.devices, grant.request.localities)
     other = placed(topology_aware(MACHINE, "0").decide(held, resized)).grant
-    assert (other.devices, other.request.hints) == (grant.devices, grant.request.hints)
+    assert (other.devices, other.request.localities) == (grant.devices, grant.request.localities)
 
 
 def test_a_container_that_runs_without_devices_gets_none_by_a_new_size() -> None:

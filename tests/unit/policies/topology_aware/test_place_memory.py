@@ -147,7 +147,7 @@ def test_one_that_shares_cpus_too_has_the_memory_of_its_pool() -> None:
 
 
 def test_an_owners_memory_beside_devices_in_a_wide_pool_follows_its_cpus() -> None:
-    grant = placed(topology_aware(EIGHT).decide(NOTHING, request(mcpu=40000, spread_by_hints=False))).grant
+    grant = placed(topology_aware(EIGHT).decide(NOTHING, request(mcpu=40000, spread_by_locality=False))).grant
     assert str(grant.mems) == owned_nodes(EIGHT, grant)
 
 

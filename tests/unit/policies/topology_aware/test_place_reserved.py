@@ -81,8 +81,8 @@ def test_only_those_go_back_that_are_where_room_lacks() -> None:
         )
     )
     still = topology_aware(four_nodes(), "0", moves_per_check=0)
-    held = fill(still, request("own/c", 2500, hints=near, strict_hints=True), held=held)
-    decision = placed(POLICY.decide(held, request("new/c", 500, BURSTABLE, hints=near, strict_hints=True)))
+    held = fill(still, request("own/c", 2500, localities=near, strict_locality=True), held=held)
+    decision = placed(POLICY.decide(held, request("new/c", 500, BURSTABLE, localities=near, strict_locality=True)))
     assert [(grant.container.pod_uid, grant.kind) for grant in decision.moved] == [("1", CpuKind.RESERVED)]
 
 

@@ -77,7 +77,7 @@ def test_what_cannot_keep_its_cpus_stays_on_its_node() -> None:
 def test_a_container_that_comes_back_with_another_device_goes_there() -> None:
     policy = topology_aware(four_nodes())
     near_0, near_3 = (DeviceLocality(f"/dev/gpu{n}", CpuSet(), NodeSet.of([n])) for n in (0, 3))
-    held, grant = owner(policy, at="0-1", hints=(near_0,))
+    held, grant = owner(policy, at="0-1", localities=(near_0,))
     for now, cpus in ((near_0, "0-1"), (replace(near_0, source="/dev/gpu7"), "0-1"), (near_3, "12-13")):
-        again = replace(grant.request, hints=(now,), previous=grant.as_previous)
+        again = replace(grant.request, localities=(now,), previous=grant.as_previous)
         assert str(placed(policy.decide(held, again)).grant.owned) == cpus

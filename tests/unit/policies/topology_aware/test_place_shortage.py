@@ -44,7 +44,7 @@ def test_who_wants_cpus_of_its_own_stays_refused(mcpu: int) -> None:
 
 
 def test_a_sharer_stays_near_its_devices_where_that_is_strict() -> None:
-    asked = request("a/c", 500, BURSTABLE, hints=(NODE_2,), strict_hints=True)
+    asked = request("a/c", 500, BURSTABLE, localities=(NODE_2,), strict_locality=True)
     assert placed(let_in(POLICY, FULL, asked)).grant.pool == "NUMA node #2"
 
 

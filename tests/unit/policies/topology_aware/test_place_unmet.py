@@ -49,20 +49,20 @@ def shares(name: str, mcpu: int, **keys: object) -> Request:
 
 
 def test_near_its_device_where_there_is_room() -> None:
-    assert place(Allocations(), request("a/c", 2000, hints=(GPU,))) == ("NUMA node #0", "0-1", "0")
-    assert place(Allocations(), shares("a/c", 500, hints=(GPU,)))[0] == "NUMA node #0"
+    assert place(Allocations(), request("a/c", 2000, localities=(GPU,))) == ("NUMA node #0", "0-1", "0")
+    assert place(Allocations(), shares("a/c", 500, localities=(GPU,)))[0] == "NUMA node #0"
 
 
 def test_in_the_next_node_of_the_socket_where_the_node_of_the_device_is_full() -> None:
     held = owners("0-2")
-    assert place(held, request("a/c", 2000, hints=(GPU,))) == ("NUMA node #1", "4-5", "1")
-    assert place(held, shares("a/c", 1500, hints=(GPU,))) == ("NUMA node #1", "", "1")
+    assert place(held, request("a/c", 2000, localities=(GPU,))) == ("NUMA node #1", "4-5", "1")
+    assert place(held, shares("a/c", 1500, localities=(GPU,))) == ("NUMA node #1", "", "1")
 
 
 @pytest.mark.parametrize("wanted", [request("a/c", 2000), shares("a/c", 1500)])
 def test_in_one_node_of_the_other_socket_where_the_socket_of_the_device_is_full(wanted: Request) -> None:
     held = owners("0-3", "4-6")
-    pool, owned, mems = place(held, replace(wanted, hints=(GPU,)))
+    pool, owned, mems = place(held, replace(wanted, localities=(GPU,)))
     assert (pool, owned, mems) == place(held, wanted)
     assert pool.startswith("NUMA node")
 
@@ -70,21 +70,21 @@ def test_in_one_node_of_the_other_socket_where_the_socket_of_the_device_is_full(
 def test_in_the_nearest_socket_that_has_room() -> None:
     rows = [[10, 31, 21], [31, 10, 31], [21, 31, 10]]
     policy = topology_aware(small_machine(packages=3, distances=rows))
-    near = request("a/c", 2000, hints=(GPU,))
+    near = request("a/c", 2000, localities=(GPU,))
     width = len(policy.machine.online) // 3
     full = fill(policy, request("o/c", 1000 * width, previous=before("socket #0", f"0-{width - 1}")))
     assert placed(policy.decide(full, near)).grant.pool == "socket #2"
 
 
 def test_between_two_devices_while_there_is_room_near_each() -> None:
-    wanted = request("a/c", 2000, hints=(GPU, NIC))
+    wanted = request("a/c", 2000, localities=(GPU, NIC))
     assert place(Allocations(), wanted)[:2] == ("root", "0,8")
     pool, owned, _ = place(owners("0-3"), wanted)
     assert (pool, owned) == ("NUMA node #2", "8-9")
 
 
 def test_more_cpus_than_the_device_has_near_it_take_those_and_the_next() -> None:
-    assert place(Allocations(), request("a/c", 6000, hints=(GPU,)))[:2] == ("socket #0", "0-5")
+    assert place(Allocations(), request("a/c", 6000, localities=(GPU,)))[:2] == ("socket #0", "0-5")
 
 
 def neighbour(held: Allocations) -> Allocations:
@@ -104,7 +104,7 @@ def test_in_one_node_where_the_neighbourhood_of_the_other_container_is_full() ->
 
 
 def best_effort(name: str, **keys: object) -> Request:
-    return request(name, 0, QosClass.BEST_EFFORT, hints=(GPU,), **keys)
+    return request(name, 0, QosClass.BEST_EFFORT, localities=(GPU,), **keys)
 
 
 def test_best_effort_is_not_pressed_onto_the_cpu_that_owners_near_its_device_have_left_over() -> None:
@@ -117,17 +117,17 @@ def test_best_effort_is_not_pressed_onto_the_cpu_that_owners_near_its_device_hav
 def test_best_effort_leaves_a_crowded_neighbourhood_of_its_device_to_others() -> None:
     crowd = fill(POLICY, shares("b/c", 3000, previous=before("NUMA node #0")))
     assert place(crowd, best_effort("a/c"))[0] != "NUMA node #0"
-    assert place(crowd, shares("a/c", 500, hints=(GPU,)))[0] == "NUMA node #0"  # its CPU time is kept for it there
+    assert place(crowd, shares("a/c", 500, localities=(GPU,)))[0] == "NUMA node #0"  # its CPU time is kept for it there
 
 
 def test_a_burstable_container_is_near_its_device_where_its_limit_is_met() -> None:
-    wanted = request("a/c", 100, BURSTABLE, cpu_limit_mcpu=2000, hints=(GPU,))
+    wanted = request("a/c", 100, BURSTABLE, cpu_limit_mcpu=2000, localities=(GPU,))
     assert place(owners("0-2"), wanted)[0] == "NUMA node #1"
     assert place(owners("0-2"), replace(wanted, cpu_limit_mcpu=1000))[0] == "NUMA node #0"
 
 
 def test_a_strict_wish_refuses_a_container_without_a_request_where_nothing_near_is_shared() -> None:
-    strict = best_effort("a/c", strict_hints=True)
+    strict = best_effort("a/c", strict_locality=True)
     assert placed(POLICY.decide(owners("0-2"), strict)).grant.pool == "NUMA node #0"
     assert rejected(POLICY.decide(owners("0-3"), strict)).reason.code == ReasonCode.STRICT_HINTS
     policy = topology_aware(four_nodes(), "0")
@@ -145,13 +145,15 @@ def test_the_explanation_says_which_device_it_is_not_near_and_why() -> None:
     def told(held: Allocations, wanted: Request) -> list[str]:
         return why(held, wanted, ReasonCode.HINTS_UNMET)
 
-    assert told(Allocations(), request("a/c", 2000, hints=(GPU, NIC))) == []
+    assert told(Allocations(), request("a/c", 2000, localities=(GPU, NIC))) == []
     assert told(owners("0-1"), best_effort("a/c")) == []
     text = "it is not near /dev/gpu (NUMA node #0): there is no room for it there"
-    assert told(owners("0-2"), request("a/c", 2000, hints=(GPU,))) == [text]
+    assert told(owners("0-2"), request("a/c", 2000, localities=(GPU,))) == [text]
     assert told(owners("0-2"), best_effort("a/c")) == [text]
-    assert told(Allocations(), request("a/c", 1000, hints=(GPU, NIC))) == ["it is not near /dev/nic (NUMA node #2)"]
-    drawn = shares("p/web", 500, hints=(NIC,), affinities=wish_for("db", 5))
+    assert told(Allocations(), request("a/c", 1000, localities=(GPU, NIC))) == [
+        "it is not near /dev/nic (NUMA node #2)"
+    ]
+    drawn = shares("p/web", 500, localities=(NIC,), affinities=wish_for("db", 5))
     assert told(neighbour(Allocations()), drawn) == [
         "it is not near /dev/nic (NUMA node #2): NUMA node #2 attracts less by affinity"
     ]

@@ -231,7 +231,7 @@ def shared(*requests: Request) -> Allocations:
 def test_containers_that_share_cpus_have_devices_of_their_own() -> None:
     held = shared(with_gpu("p/a"), with_gpu("p/b"), member("p/c", 3000))
     assert [names(grant.devices) for grant in held.grants] == ["gpu 0", "gpu 1", ""]
-    assert [hint.source for hint in held.grants[2].request.hints] == []
+    assert [hint.source for hint in held.grants[2].request.localities] == []
     costly = shared(with_gpu("p/a", costs=True), with_gpu("p/b", costs=True), member("p/c", 3000))
     assert [len(set(grant.devices)) for grant in costly.grants] == [1, 1, 0]
     assert costly.grants[0].devices != costly.grants[1].devices

@@ -145,7 +145,7 @@ def test_what_is_displaced_is_counted() -> None:
 )
 def test_owned_cpus_alone_are_wanted_near_each_of_several_devices(demand: Demand, devices: int, text: str) -> None:
     near = tuple((f"/dev/{n}", "NUMA node #0", 1) for n in range(devices))
-    assert text in reasons.strict_hints_unmet(demand, near, "", -1).text
+    assert text in reasons.strict_locality_unmet(demand, near, "", -1).text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_owned_cpus_alone_are_wanted_near_each_of_several_devices(demand: Demand
     ],
 )
 def test_the_best_pool_near_all_devices_matters_to_containers_that_share(demand: Demand, is_said: bool) -> None:
-    text = reasons.strict_hints_unmet(demand, (("/dev/0", "NUMA node #0", 1),), "NUMA node #0", 250).text
+    text = reasons.strict_locality_unmet(demand, (("/dev/0", "NUMA node #0", 1),), "NUMA node #0", 250).text
     assert text.endswith("; most shared capacity near all of them in NUMA node #0: 250m") is is_said
 
 

@@ -124,5 +124,5 @@ def test_one_leaves_its_device_where_an_owner_leaves_it_few_cpus(
 ) -> None:
     """By the rule of placement: its limit, or half as many as elsewhere."""
     near = (DeviceLocality("/dev/nic0", CpuSet.parse("0-3"), NodeSet.of([0])),)
-    held = Allocations((sharer("s", 500, limit_mcpu, hints=near),))
+    held = Allocations((sharer("s", 500, limit_mcpu, localities=near),))
     assert bool(placed(POLICY.decide(held, owner(owned_mcpu))).moved) is moves

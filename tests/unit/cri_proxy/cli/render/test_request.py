@@ -28,8 +28,8 @@ ALL = Preferences(
     strict_memory=True,
     huge_pages=HugePageNodes.SPREAD,
     strict_huge_pages=True,
-    strict_hints=True,
-    spread_by_hints=False,
+    strict_locality=True,
+    spread_by_locality=False,
     cold_start_seconds=60,
     resource_files=True,
     thread_counts=ThreadCounts.OWNED,
@@ -102,7 +102,7 @@ def test_memory_that_was_estimated_is_not_shown_to_the_byte() -> None:
 
 def test_hints_and_the_earlier_place_are_part_of_the_request() -> None:
     hint = DeviceLocality("/dev/nvidia0", CpuSet.parse("0-3"), NodeSet.of([0]))
-    asked = replace(request("a", 1000), hints=(hint,), previous=Previous("socket #0", CpuSet.parse("2-3")))
+    asked = replace(request("a", 1000), localities=(hint,), previous=Previous("socket #0", CpuSet.parse("2-3")))
     assert lines(asked)[3:] == [
         "  device         /dev/nvidia0: CPUs 0-3, node 0",
         "  earlier place  socket #0, CPUs 2-3",
@@ -129,13 +129,13 @@ def test_devices_that_are_asked_for_and_those_it_had_are_shown() -> None:
 
 def test_a_device_whose_cpus_alone_are_known_is_on_no_node_in_particular() -> None:
     near = DeviceLocality("example.com/gpu/gpu0", CpuSet.parse("0-7"), NodeSet())
-    text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=80))
+    text = "\n".join(render_request(replace(request("c0", 1000), localities=(near,)), (), width=80))
     assert "  device         example.com/gpu/gpu0: CPUs 0-7\n" in text + "\n"
 
 
 def test_a_device_is_shown_with_what_named_it() -> None:
     near = DeviceLocality("0000:3b:00.0", CpuSet.parse("0-7"), NodeSet.of([1]), "NVIDIA_VISIBLE_DEVICES")
-    text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=120))
+    text = "\n".join(render_request(replace(request("c0", 1000), localities=(near,)), (), width=120))
     assert "0000:3b:00.0: CPUs 0-7, node 1, named by NVIDIA_VISIBLE_DEVICES" in text
 
 

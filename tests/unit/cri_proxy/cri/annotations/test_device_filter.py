@@ -2,18 +2,18 @@ import pytest
 
 from cri_proxy.cri.annotations.device_filter import (
     KINDS,
-    HintFilter,
-    HintKind,
+    LocalityFilter,
     PathPattern,
-    hint_sources,
+    SourceKind,
     path_patterns,
+    source_kinds,
 )
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_without_a_word_everything_counts(kind: HintKind) -> None:
-    assert HintFilter().takes(kind, "/dev/x")
-    assert not HintFilter(sources=frozenset()).takes(kind, "/dev/x")
+def test_without_a_word_everything_counts(kind: SourceKind) -> None:
+    assert LocalityFilter().takes(kind, "/dev/x")
+    assert not LocalityFilter(sources=frozenset()).takes(kind, "/dev/x")
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_without_a_word_everything_counts(kind: HintKind) -> None:
     ],
 )
 def test_kinds_of_sources_are_words_or_a_list(value: object, kinds: str) -> None:
-    assert " ".join(sorted(hint_sources(value))) == kinds
+    assert " ".join(sorted(source_kinds(value))) == kinds
 
 
 @pytest.mark.parametrize("value", ["near", "", "mounts,", ["mounts", 3], [], 1, {"mounts": True}, None, "all,mounts"])
 def test_other_words_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"expected true, false|is none of|stand alone"):
-        hint_sources(value)
+        source_kinds(value)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_other_words_are_refused(value: object) -> None:
 )
 def test_what_is_denied_is_left_out_unless_it_is_allowed_too(allow: list[str], deny: list[str], is_taken: bool) -> None:
     patterns = [path_patterns(paths) if paths else () for paths in (allow, deny)]
-    assert HintFilter(allow=patterns[0], deny=patterns[1]).takes("devices", "/dev/dri/card0") is is_taken
+    assert LocalityFilter(allow=patterns[0], deny=patterns[1]).takes("devices", "/dev/dri/card0") is is_taken
 
 
 @pytest.mark.parametrize("path", ["example.com/gpu", "podresapi:example.com/gpu"])
@@ -66,7 +66,7 @@ def test_what_is_denied_is_left_out_unless_it_is_allowed_too(allow: list[str], d
     [("podresapi:example.com/gpu", False), ("podresapi:*", False), ("podresapi:*/nic", True), ("/", True)],
 )
 def test_a_resource_of_the_kubelet_is_named_like_a_path(path: str, denied: str, is_taken: bool) -> None:
-    assert HintFilter(deny=path_patterns([denied])).takes("pod-resources", path) is is_taken
+    assert LocalityFilter(deny=path_patterns([denied])).takes("pod-resources", path) is is_taken
 
 
 def test_the_map_of_nri_plugins_says_whether_its_paths_are_prefixes() -> None:

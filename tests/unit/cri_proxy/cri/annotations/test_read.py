@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
+from cri_proxy.cri.annotations.device_filter import LocalityFilter, PathPattern
 from cri_proxy.cri.annotations.pod import parse_pod
 from cri_proxy.cri.annotations.read import (
     _MAX_NAMED,
@@ -157,8 +157,8 @@ def test_a_map_that_is_one_value_of_a_peer_is_told_for_every_container() -> None
         ("pool-choice", "pack", Preferences(pool_choice=PoolStrategy.PACK)),
         ("memory-type", "PMEM,DRAM", Preferences(memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM))),
         ("cold-start", "duration: 60s", Preferences(cold_start_seconds=60)),
-        ("strict.topologyhints", "true", Preferences(strict_hints=True)),
-        ("pick-resources-by-hints", "false", Preferences(spread_by_hints=False)),
+        ("strict.topologyhints", "true", Preferences(strict_locality=True)),
+        ("pick-resources-by-hints", "false", Preferences(spread_by_locality=False)),
         ("resource-files", "true", Preferences(resource_files=True)),
         ("notify-exec", "[kill, -HUP, 1]", Preferences(notify=("kill", "-HUP", "1"))),
         ("cpu.preserve", "true", Preferences(preserve_cpu=True)),
@@ -216,9 +216,9 @@ def test_affinity_and_anti_affinity_add_up() -> None:
 
 
 def test_hints_count_unless_told_otherwise() -> None:
-    assert parse_annotations({}, "c0").hint_filter == HintFilter()
+    assert parse_annotations({}, "c0").locality_filter == LocalityFilter()
     off = parse_annotations({f"{OURS}/topologyhints": "{c0: false}"}, "c0")
-    assert off.hint_filter.sources == frozenset()
+    assert off.locality_filter.sources == frozenset()
 
 
 def test_the_words_on_hints_make_one_filter_with_one_origin() -> None:
@@ -228,9 +228,9 @@ def test_the_words_on_hints_make_one_filter_with_one_origin() -> None:
         f"deny.topologyhints.{NRI}/pod": "type: glob\npaths: [/dev/*]",
     }
     parsed = parse_annotations(annotations, "c0")
-    expected = HintFilter(frozenset({"devices"}), (PathPattern("/dev/dri"),), (PathPattern("/dev/*", True),))
-    assert parsed.hint_filter == expected
-    assert parsed.origins == (("hints", " and ".join(annotations)),)
+    expected = LocalityFilter(frozenset({"devices"}), (PathPattern("/dev/dri"),), (PathPattern("/dev/*", True),))
+    assert parsed.locality_filter == expected
+    assert parsed.origins == (("localities", " and ".join(annotations)),)
 
 
 def test_every_wish_that_is_set_has_an_origin() -> None:

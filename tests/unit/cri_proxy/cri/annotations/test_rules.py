@@ -111,7 +111,7 @@ def test_without_the_operators_word_a_pod_that_would_not_be_pinned_shares_what_n
     parsed = read(ESCAPE | {"cri-proxy.io/hyperthreads": "hide"}, "shop", UNNAMED)
     asked = parsed.preferences
     assert (asked.preserve_cpu, asked.preserve_memory, asked.prefer_shared, asked.levels_up) == (False, True, True, 4)
-    assert (asked.threads, parsed.hint_filter.sources) == (None, frozenset())
+    assert (asked.threads, parsed.locality_filter.sources) == (None, frozenset())
     problem = next(each for each in parsed.problems if each.key in ESCAPE)
     assert problem.problem == (
         "it counts in kube-system, infra-* and where restrictedAnnotations names it, not in shop: "

@@ -53,7 +53,7 @@ def test_a_device_of_two_variables_is_named_by_the_first() -> None:
 def test_no_more_count_than_there_may_be_and_that_is_told() -> None:
     found = named_in_variables({"PCIDEVICE_X": ",".join(f"{number:04x}:00:00.0" for number in range(MAX_NAMES + 1))})
     assert len(found.names) == MAX_NAMES
-    assert [problem.partition(":")[0] for problem in found.problems] == ["no hint of all devices of PCIDEVICE_X"]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["no locality of all devices of PCIDEVICE_X"]
 
 
 def test_as_many_as_there_may_be_need_no_word() -> None:
@@ -65,7 +65,7 @@ def test_as_many_as_there_may_be_need_no_word() -> None:
 def test_beyond_a_variable_that_is_too_long_none_is_read() -> None:
     found = named_in_variables({"PCIDEVICE_A": " " * (MAX_CHARS + 1), "PCIDEVICE_B": "0000:01:00.0"})
     assert found.names == ()
-    assert [problem.partition(":")[0] for problem in found.problems] == ["no hint of all devices of PCIDEVICE_A"]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["no locality of all devices of PCIDEVICE_A"]
 
 
 def test_variables_that_are_too_long_are_not_read() -> None:

@@ -35,7 +35,7 @@ async def hints(*given: Attachment) -> list[tuple[str, str]]:
     places, config = DeviceLocator(MACHINE), pb.ContainerConfig()
     places.add(given)
     attach(config, given)
-    return [(hint.source, str(hint.nodes)) for hint in await places.hints_of(config)]
+    return [(hint.source, str(hint.nodes)) for hint in await places.localities_of(config)]
 
 
 async def test_a_pci_address_is_a_cdi_device() -> None:

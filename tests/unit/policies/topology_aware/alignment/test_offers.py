@@ -126,14 +126,14 @@ def test_devices_that_a_container_has_are_on_the_sets_with_a_node_of_each() -> N
     near = [DeviceLocality(f"/dev/x{i}", CpuSet(), NodeSet.of([i])) for i in (1, 2)]
     mount = DeviceLocality("/mnt/data", CpuSet(), NodeSet.of([0]))
     nic = DeviceLocality("podresapi:example.com/nic/n0", CpuSet(), NodeSet.of([3]))
-    found = list(device_hints(context(request("a/c", 1000, hints=(*near, mount, nic))), NOTHING))
+    found = list(device_hints(context(request("a/c", 1000, localities=(*near, mount, nic))), NOTHING))
     assert [(offer.resource, sets(offer)) for offer in found] == [("/dev/x", [0b110]), ("example.com/nic", [0b1000])]
 
 
 def test_a_device_near_cpus_of_two_nodes_is_served_by_either_and_one_near_all_says_nothing() -> None:
     socket = DeviceLocality("0000:3b:00.0", CpuSet.parse("0-7"), NodeSet())
     every = DeviceLocality("0000:3c:00.0", CpuSet.parse("0-15"), NodeSet())
-    assert sets(only(device_hints(context(request("a/c", 1000, hints=(socket, every))), NOTHING))) == [0b01, 0b10]
+    assert sets(only(device_hints(context(request("a/c", 1000, localities=(socket, every))), NOTHING))) == [0b01, 0b10]
 
 
 def test_the_sums_of_a_pod_count_where_they_are_more_than_its_first_container_asks_for() -> None:

@@ -50,14 +50,14 @@ def test_cpus_and_memory_lie_on_the_node_that_all_prefer() -> None:
 
 
 def test_the_device_that_a_container_has_decides() -> None:
-    decision = placed(SINGLE.decide(NOTHING, request("a/c", 2000, memory_limit_bytes=GI, hints=at(3))))
+    decision = placed(SINGLE.decide(NOTHING, request("a/c", 2000, memory_limit_bytes=GI, localities=at(3))))
     assert (within(decision), str(decision.grant.mems)) == ("3", "3")
 
 
 def test_a_container_of_the_pod_that_was_aligned_for_itself_alone_does_not_bind_the_pod() -> None:
-    later = request("p/b", 2000, hints=at(1), pod_sums=PodSums(2000, 0))
+    later = request("p/b", 2000, localities=at(1), pod_sums=PodSums(2000, 0))
     for earlier in (SINGLE, PLAIN):  # PLAIN aligns nothing
-        held = fill(earlier, request("p/a", 2000, hints=at(3)))
+        held = fill(earlier, request("p/a", 2000, localities=at(3)))
         assert within(placed(WHOLE.decide(held, later))) == "1"
 
 
@@ -71,8 +71,8 @@ def test_a_container_that_no_node_can_hold_is_refused_with_what_was_free() -> No
 
 
 def test_resources_that_fit_on_different_nodes_are_all_named() -> None:
-    held = fill(SINGLE, request("b/c", 4000, hints=at(1)), request("d/c", 4000, hints=at(2)))
-    text = rejected(SINGLE.decide(held, request("a/c", 4000, hints=at(1)))).reason.text
+    held = fill(SINGLE, request("b/c", 4000, localities=at(1)), request("d/c", 4000, localities=at(2)))
+    text = rejected(SINGLE.decide(held, request("a/c", 4000, localities=at(1)))).reason.text
     assert "; cpu: wanted 4 CPUs to own, free 3 on node 0, 0 on node 1" in text
     assert text.endswith("/dev/x: /dev/x0 on NUMA node 1")
 
@@ -80,19 +80,19 @@ def test_resources_that_fit_on_different_nodes_are_all_named() -> None:
 def test_restricted_spans_as_many_nodes_as_are_needed_on_an_idle_machine_and_no_more() -> None:
     wide = placed(RESTRICTED.decide(NOTHING, request("a/c", 6000)))
     assert within(wide) == "0-1"
-    held = fill(RESTRICTED, *(request(f"{n}/c", 2000, hints=at(n)) for n in range(4)))
+    held = fill(RESTRICTED, *(request(f"{n}/c", 2000, localities=at(n)) for n in range(4)))
     assert rejected(RESTRICTED.decide(held, request("a/c", 3000))).reason.code == "strict-topology"
     assert within(placed(LENIENT.decide(held, request("a/c", 3000)))) == "0-1"
 
 
 def test_own_cpus_may_be_on_nodes_of_two_packages_and_no_others() -> None:
-    held = fill(RESTRICTED, request("b/c", 3000, hints=at(1)), request("d/c", 3000, hints=at(3)))
+    held = fill(RESTRICTED, request("b/c", 3000, localities=at(1)), request("d/c", 3000, localities=at(3)))
     grant = placed(RESTRICTED.decide(held, request("a/c", 7000))).grant
     assert (grant.pool, str(grant.owned), str(grant.mems)) == ("root", "1-3,8-11", "0,2")
 
 
 def test_of_equally_many_nodes_the_closest_are_taken_where_the_operator_asks() -> None:
-    held = fill(RESTRICTED, request("b/c", 3000, hints=at(1)))
+    held = fill(RESTRICTED, request("b/c", 3000, localities=at(1)))
     wanted = request("a/c", 7000)
     assert within(placed(RESTRICTED.decide(held, wanted))) == "0,2"
     assert within(placed(policy_of("restricted", prefers_closest=True).decide(held, wanted))) == "2-3"
@@ -112,14 +112,14 @@ def test_an_annotation_beats_the_options() -> None:
 
 
 def test_shared_cpus_are_beyond_the_nodes_rather_than_refused_and_the_memory_stays() -> None:
-    held = fill(SINGLE, request("b/c", 4000, hints=at(1)))
-    decision = placed(SINGLE.decide(held, request("a/c", 500, memory_limit_bytes=GI, hints=at(1))))
+    held = fill(SINGLE, request("b/c", 4000, localities=at(1)))
+    decision = placed(SINGLE.decide(held, request("a/c", 500, memory_limit_bytes=GI, localities=at(1))))
     assert (decision.grant.kind, str(decision.grant.mems)) == (CpuKind.SHARED, "1")
     assert "topology-beyond" in codes(decision)
 
 
 def test_of_nodes_that_all_prefer_one_with_cpus_to_share_is_taken() -> None:
-    held = fill(SINGLE, request("b/c", 3000, hints=at(0)))
+    held = fill(SINGLE, request("b/c", 3000, localities=at(0)))
     assert within(placed(SINGLE.decide(held, request("a/c", 500, memory_limit_bytes=GI)))) == "1"
 
 
@@ -130,8 +130,8 @@ def test_a_container_that_nothing_has_hints_for_goes_where_it_would_without() ->
 
 
 def test_best_effort_refuses_nothing() -> None:
-    held = fill(LENIENT, request("b/c", 4000, hints=at(1)))
-    decision = placed(LENIENT.decide(held, request("a/c", 4000, hints=at(1))))
+    held = fill(LENIENT, request("b/c", 4000, localities=at(1)))
+    decision = placed(LENIENT.decide(held, request("a/c", 4000, localities=at(1))))
     assert (codes(decision)[-1], "topology-beyond" in codes(decision)) == ("pool", True)
 
 
@@ -140,7 +140,7 @@ def in_pod(container: str, mcpu: int, memory_bytes: int | None = None) -> Reques
 
 
 def test_the_first_container_of_a_pod_finds_the_nodes_for_all_and_the_others_follow_it() -> None:
-    held = fill(WHOLE, request("b/c", 1000, hints=at(1)))
+    held = fill(WHOLE, request("b/c", 1000, localities=at(1)))
     held = fill(WHOLE, in_pod("c0", 1000), held=held)
     first = held.grants[0].request.alignment
     assert first is not None
@@ -162,23 +162,23 @@ def test_a_pod_whose_sums_no_node_can_hold_is_refused_before_its_first_container
 
 
 def test_a_container_that_is_created_again_keeps_its_nodes() -> None:
-    first = placed(SINGLE.decide(NOTHING, request("a/c", 2000, hints=at(2)))).grant
+    first = placed(SINGLE.decide(NOTHING, request("a/c", 2000, localities=at(2)))).grant
     again = placed(SINGLE.decide(NOTHING, request("a/c", 2000, previous=first.as_previous)))
     assert (within(again), again.grant.owned == first.owned, codes(again)[0]) == ("2", True, "topology-kept")
 
 
 def test_a_size_that_its_nodes_cannot_give_is_refused_under_a_strict_policy_alone() -> None:
     for policy, fits in ((SINGLE, False), (LENIENT, True)):
-        held = fill(policy, request("a/c", 2000, hints=at(2)))
-        wanted = request("a/c", 5000, hints=at(2), alignment=held.grants[0].request.alignment)
+        held = fill(policy, request("a/c", 2000, localities=at(2)))
+        wanted = request("a/c", 5000, localities=at(2), alignment=held.grants[0].request.alignment)
         decision = policy.decide(held, replace(wanted, previous=held.grants[0].as_previous))
         assert isinstance(decision, Placed) is fits
 
 
 def test_a_resize_beyond_its_nodes_is_refused_with_what_is_free_in_these() -> None:
-    held = fill(SINGLE, request("a/c", 2000, hints=at(2)), request("o/c", 1000, hints=at(2)))
+    held = fill(SINGLE, request("a/c", 2000, localities=at(2)), request("o/c", 1000, localities=at(2)))
     own = held.grants[0]
-    refusal = rejected(SINGLE.decide(held, request("a/c", 4000, hints=at(2), previous=own.as_previous)))
+    refusal = rejected(SINGLE.decide(held, request("a/c", 4000, localities=at(2), previous=own.as_previous)))
     assert refusal.reason.text == (
         "topology policy single-numa-node (topologyManager.policy) keeps it within NUMA node 2: "
         "wanted 4 exclusive CPUs, free 3 on node 2"
@@ -189,9 +189,9 @@ def test_a_resize_beyond_its_nodes_is_refused_with_what_is_free_in_these() -> No
 
 
 def test_a_changed_policy_moves_no_container_and_none_is_refused_that_runs() -> None:
-    held = fill(SINGLE, request("a/c", 3000, hints=at(0), memory_limit_bytes=GI))
+    held = fill(SINGLE, request("a/c", 3000, localities=at(0), memory_limit_bytes=GI))
     assert RESTRICTED.reinstate(held).kept == PLAIN.reinstate(held).kept == (held.grants[0].container,)
-    adopted = RESTRICTED.reinstate(NOTHING, (request("a/c", 3000, hints=(*at(0), *at_nic(3))),))
+    adopted = RESTRICTED.reinstate(NOTHING, (request("a/c", 3000, localities=(*at(0), *at_nic(3))),))
     assert adopted.unplaced == ()
     assert len(adopted.allocations.grants[0].owned) == 3
 
@@ -233,9 +233,9 @@ def test_a_pod_that_asks_for_a_policy_on_more_nodes_than_are_allowed_is_told() -
 
 @pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
 def test_for_want_of_cpu_time_a_container_that_shares_is_still_let_in(policy: TopologyAware) -> None:
-    held = fill(policy, *(request(f"{n}/c", 4000 if n else 3000, hints=at(n)) for n in (0, 1, 2)))
+    held = fill(policy, *(request(f"{n}/c", 4000 if n else 3000, localities=at(n)) for n in (0, 1, 2)))
     held = fill(policy, request("s/c", 3900, BURSTABLE), held=held)
-    wanted = request("a/c", 500, memory_limit_bytes=GI, hints=at(1))
+    wanted = request("a/c", 500, memory_limit_bytes=GI, localities=at(1))
     refused = rejected(policy.decide(held, wanted))
     assert refused.reason.code == "cpu-full"
     decision = placed(policy.overcommitted(held, wanted, refused))
@@ -244,8 +244,8 @@ def test_for_want_of_cpu_time_a_container_that_shares_is_still_let_in(policy: To
 
 
 def test_shared_cpus_come_back_to_the_nodes_when_there_is_room() -> None:
-    held = fill(SINGLE, request("b/c", 4000, hints=at(1)))
-    held = fill(SINGLE, request("a/c", 500, memory_limit_bytes=GI, hints=at(1)), held=held)
+    held = fill(SINGLE, request("b/c", 4000, localities=at(1)))
+    held = fill(SINGLE, request("a/c", 500, memory_limit_bytes=GI, localities=at(1)), held=held)
     beyond = held.grants[0]
     held = held.without(held.grants[1].container)
     (home,) = SINGLE.better_places(held).grants
@@ -253,10 +253,10 @@ def test_shared_cpus_come_back_to_the_nodes_when_there_is_room() -> None:
 
 
 def test_of_nodes_that_all_prefer_one_is_taken_that_no_share_has_to_leave() -> None:
-    held = fill(PLAIN, request("s/c", 900, BURSTABLE, hints=at(1)))
+    held = fill(PLAIN, request("s/c", 900, BURSTABLE, localities=at(1)))
     decision = placed(SINGLE.decide(held, request("a/c", 4000)))
     assert (within(decision), decision.moved) == ("2", ())
-    full = fill(SINGLE, *(request(f"{n}/c", 1000, hints=at(n)) for n in (2, 3)), held=held)
+    full = fill(SINGLE, *(request(f"{n}/c", 1000, localities=at(n)) for n in (2, 3)), held=held)
     assert within(placed(SINGLE.decide(full, request("a/c", 4000)))) == "1"
 
 

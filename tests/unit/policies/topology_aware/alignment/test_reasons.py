@@ -36,7 +36,7 @@ def test_long_lists_are_cut() -> None:
 
 def test_a_refusal_names_what_lacks_and_otherwise_everything() -> None:
     rules = TopologyOptions(TopologyPolicy.RESTRICTED)
-    devices = ResourceHints("/dev/x", (Hint(2, preferred=True),), "1 device", "/dev/x0 on NUMA node 1", "hints")
+    devices = ResourceHints("/dev/x", (Hint(2, preferred=True),), "1 device", "/dev/x0 on NUMA node 1", "localities")
     text = refused(ASKED, rules, (offer((Hint(1, preferred=True),)), devices)).text
     assert text.endswith("cpu: wanted 2 CPUs to own, free 4 on node 0; /dev/x: /dev/x0 on NUMA node 1")
     assert "/dev/x" not in refused(ASKED, rules, (offer(()), devices)).text

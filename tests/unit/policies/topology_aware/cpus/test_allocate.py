@@ -85,7 +85,7 @@ def at(*places: str) -> tuple[DeviceLocality, ...]:
 
 def near(mcpu: int, *places: str, pool: str = "root", used: str = "", **keys: object) -> str:
     grants = (owned("a/c", "root", used),) if used else ()
-    return given_cpus(PLAIN, pool, request("w/c", mcpu, GUARANTEED, hints=at(*places), **keys), *grants)
+    return given_cpus(PLAIN, pool, request("w/c", mcpu, GUARANTEED, localities=at(*places), **keys), *grants)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_devices_elsewhere_or_near_all_of_the_pool_do_not_count() -> None:
 
 
 def test_spreading_can_be_declined() -> None:
-    assert near(4000, "4-7", "12-15", spread_by_hints=False) == "0-3"
+    assert near(4000, "4-7", "12-15", spread_by_locality=False) == "0-3"
 
 
 def test_whole_cores_are_spread_whole() -> None:
@@ -136,32 +136,32 @@ def test_kept_cpus_count_where_they_are() -> None:
 
 def test_isolated_cpus_are_spread_too() -> None:
     tree = tree_of(four_nodes(isolated="4-7,12-15"))
-    wanted = request("w/c", 2000, hints=at("4-7", "12-15"), prefer_isolated=True)
+    wanted = request("w/c", 2000, localities=at("4-7", "12-15"), prefer_isolated=True)
     assert given_cpus(tree, "root", wanted) == "4,12"
 
 
 def test_a_strict_wish_takes_no_isolated_cpu_far_from_the_devices() -> None:
     tree = tree_of(four_nodes(isolated="0-1,4-5,8-9,12"))
     hints = at("0-3", "8-11", "12-15")
-    wanted = request("w/c", 5000, hints=hints, prefer_isolated=True, strict_hints=True)
+    wanted = request("w/c", 5000, localities=hints, prefer_isolated=True, strict_locality=True)
     assert given_cpus(tree, "root", wanted) == "0-1,8-9,12"
 
 
 def test_a_strict_wish_takes_nothing_far_from_the_devices() -> None:
-    assert near(3000, "4-7", "12-15", used="4-5", strict_hints=True) == "6-7,12"
-    assert near(3000, "4-7", "12-15", used="4-7", strict_hints=True) == "-"
-    assert near(1000, "4-7", "12-15", strict_hints=True) == "-"  # one CPU cannot be near both
-    assert near(2500, "4-7", "12-15", strict_hints=True) == "-"
-    assert near(500, "4-7", pool="NUMA node #0", strict_hints=True) == "-"
-    assert near(2500, "4-7", "0-3", pool="socket #0", strict_hints=True) == "0,4"
+    assert near(3000, "4-7", "12-15", used="4-5", strict_locality=True) == "6-7,12"
+    assert near(3000, "4-7", "12-15", used="4-7", strict_locality=True) == "-"
+    assert near(1000, "4-7", "12-15", strict_locality=True) == "-"  # one CPU cannot be near both
+    assert near(2500, "4-7", "12-15", strict_locality=True) == "-"
+    assert near(500, "4-7", pool="NUMA node #0", strict_locality=True) == "-"
+    assert near(2500, "4-7", "0-3", pool="socket #0", strict_locality=True) == "0,4"
 
 
 def test_a_strict_wish_spreads_even_if_spreading_is_declined() -> None:
-    assert near(2000, "4-7", "12-15", strict_hints=True, spread_by_hints=False) == "4,12"
+    assert near(2000, "4-7", "12-15", strict_locality=True, spread_by_locality=False) == "4,12"
 
 
 def test_a_strict_wish_drops_earlier_cpus_far_from_the_devices() -> None:
-    assert near(2000, "4-7", strict_hints=True, previous=before("root", "0-1")) == "4-5"
+    assert near(2000, "4-7", strict_locality=True, previous=before("root", "0-1")) == "4-5"
 
 
 def test_the_lowest_frequency_is_left_to_those_who_want_it() -> None:
@@ -171,7 +171,7 @@ def test_the_lowest_frequency_is_left_to_those_who_want_it() -> None:
 
 
 def test_how_cpus_were_picked_is_told_with_them() -> None:
-    found = given(PLAIN, "root", request("w/c", 4000, hints=at("4-7", "12-15")))
+    found = given(PLAIN, "root", request("w/c", 4000, localities=at("4-7", "12-15")))
     assert found is not None
     assert found.why.startswith("2 near each of /dev/a, /dev/b")
 
@@ -186,7 +186,7 @@ def test_what_is_taken_is_what_was_offered(machine: Machine, rng: random.Random)
     tree = tree_of(machine)
     hints = at(*(str(c.cpus) for c in rng.sample(machine.cores, rng.randrange(min(3, len(machine.cores)) + 1))))
     strict, threads = rng.random() < 0.3, rng.choice(list(Threads))
-    wanted = request("w/c", 1000 * rng.randint(1, 8), hints=hints, strict_hints=strict, threads=threads)
+    wanted = request("w/c", 1000 * rng.randint(1, 8), localities=hints, strict_locality=strict, threads=threads)
     used = CpuSet.of(c for c in machine.online - machine.isolated if rng.random() < 0.3)
     for pool in tree.pools:
         offer = offered(tree, pool.name, wanted, owned("a/c", "root", str(used)))

@@ -85,7 +85,7 @@ def test_an_isolated_cpu_that_is_kept_completes_no_core_of_ordinary_ones() -> No
 
 def test_isolated_cpus_far_from_the_devices_are_not_enough_for_a_strict_wish() -> None:
     near = (DeviceLocality("/dev/x", CpuSet.parse("4-7"), NodeSet()),)
-    wanted = request(mcpu=2000, prefer_isolated=True, strict_hints=True, hints=near)
+    wanted = request(mcpu=2000, prefer_isolated=True, strict_locality=True, localities=near)
     assert offer("socket #0", wanted) == Offer(True, 0, 0, 2, 0)
 
 
@@ -128,12 +128,12 @@ def at(*places: str) -> tuple[DeviceLocality, ...]:
 
 def test_under_a_strict_wish_some_of_the_cpus_must_be_near_each_device() -> None:
     tree = tree_of(four_nodes(isolated="2-3,6,10"))
-    wanted = request(mcpu=2000, prefer_isolated=True, strict_hints=True, hints=at("0-3", "6-7"))
+    wanted = request(mcpu=2000, prefer_isolated=True, strict_locality=True, localities=at("0-3", "6-7"))
     taken = Grant(request("o/c"), "NUMA node #1", CpuKind.ISOLATED, isolated=CpuSet.parse("6"))
     assert offered(tree, "socket #0", wanted).fits
     assert not offered(tree, "socket #0", wanted, taken).fits
-    assert not offered(tree, "socket #0", replace(wanted, hints=at("0-3", "8-11"))).fits
-    ordinary = request(mcpu=3000, prefer_isolated=False, strict_hints=True, hints=at("0-3"))
+    assert not offered(tree, "socket #0", replace(wanted, localities=at("0-3", "8-11"))).fits
+    ordinary = request(mcpu=3000, prefer_isolated=False, strict_locality=True, localities=at("0-3"))
     assert not offered(tree, "socket #0", ordinary).fits  # of ordinary CPUs 0 and 1 are near
 
 
@@ -141,7 +141,7 @@ def test_a_strict_wish_for_hints_leaves_pools_near_all_devices_and_cpus_near_any
     tree = tree_of(four_nodes())
 
     def fitting(mcpu: int, *grants: Grant) -> list[str]:
-        wanted = request("w/c", mcpu, strict_hints=True, hints=at("0-3", "4-7"))
+        wanted = request("w/c", mcpu, strict_locality=True, localities=at("0-3", "4-7"))
         return [p.name for p in tree.pools if offered(tree, p.name, wanted, *grants).fits]
 
     assert fitting(500) == ["socket #0"]
@@ -157,6 +157,6 @@ def test_hybrid_cores_of_one_thread_are_whole() -> None:
 
 def test_one_on_different_cores_that_must_be_near_its_device_finds_so_many_cores_there() -> None:
     hints = (DeviceLocality("/dev/x", CpuSet.parse("12-15"), NodeSet()),)  # two cores
-    keys = {"distribution": CpuDistribution.ACROSS_CORES, "hints": hints, "strict_hints": True}
+    keys = {"distribution": CpuDistribution.ACROSS_CORES, "localities": hints, "strict_locality": True}
     fits = [offer("root", request(mcpu=1000 * count, **keys)).fits for count in (2, 3)]  # type: ignore[arg-type]
     assert fits == [True, False]

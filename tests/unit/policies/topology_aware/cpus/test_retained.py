@@ -172,16 +172,16 @@ def test_shrinking_keeps_a_cpu_near_each_device_where_that_is_strict() -> None:
     hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in ("0-3", "4-7"))
     earlier = before("root", "1,4-6", "1")
     kept = [
-        CpuSet(offer("root", request(mcpu=2000, hints=hints, strict_hints=strict, previous=earlier)).keep)
+        CpuSet(offer("root", request(mcpu=2000, localities=hints, strict_locality=strict, previous=earlier)).keep)
         for strict in (False, True)
     ]
     assert kept == [CpuSet.parse("4-5"), CpuSet.parse("1,6")]
-    assert taken("root", request(mcpu=2000, hints=hints, strict_hints=True, previous=earlier)) == ("1,6", "")
+    assert taken("root", request(mcpu=2000, localities=hints, strict_locality=True, previous=earlier)) == ("1,6", "")
 
 
 def test_shrinking_to_fewer_cpus_than_devices_keeps_the_oldest() -> None:
     hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in ("0-3", "4-7"))
     wanted = request(
-        mcpu=1000, prefer_isolated=False, hints=hints, strict_hints=True, previous=before("root", "1,5", "1")
+        mcpu=1000, prefer_isolated=False, localities=hints, strict_locality=True, previous=before("root", "1,5", "1")
     )
     assert CpuSet(offer("root", wanted).keep) == CpuSet.parse("5")

@@ -23,7 +23,7 @@ DISK = DeviceLocality("/dev/sda", CpuSet(), NodeSet.of([0]))
 
 def found(context: PlacementContext) -> Decision:
     """Finds the root, and says whether the devices are a condition."""
-    why = Reason("pool", "strict" if context.demand.strict_hints else "lenient")
+    why = Reason("pool", "strict" if context.demand.strict_locality else "lenient")
     return Placed(Grant(context.request, "root", CpuKind.SHARED), reasons=(why,))
 
 
@@ -41,14 +41,14 @@ def context(**keys: object) -> PlacementContext:
 
 
 def test_the_place_of_the_devices_is_a_hint_and_stays_with_the_grant() -> None:
-    decision = placed(beside(context(hints=(DISK,)), found))
+    decision = placed(beside(context(localities=(DISK,)), found))
     assert decision.grant.devices == listed(f"{GPU}/0")
-    assert decision.grant.request.hints == (DISK, DeviceLocality(f"{GPU}/0", CpuSet.parse("4-7"), NodeSet()))
+    assert decision.grant.request.localities == (DISK, DeviceLocality(f"{GPU}/0", CpuSet.parse("4-7"), NodeSet()))
     assert [reason.code for reason in decision.reasons] == ["devices", "device-costs", "pool"]
 
 
 def test_a_strict_preference_for_devices_covers_the_chosen_ones() -> None:
-    assert placed(beside(context(strict_hints=True), found)).reasons[-1].text == "strict"
+    assert placed(beside(context(strict_locality=True), found)).reasons[-1].text == "strict"
     assert placed(beside(context(), found)).reasons[-1].text == "lenient"
 
 
@@ -57,7 +57,7 @@ def test_a_refusal_of_the_search_is_the_answer() -> None:
 
 
 def test_a_container_without_devices_is_placed_as_ever() -> None:
-    at = replace(context_of(TREE, request("new/c", 1000, hints=(DISK,))), machine_devices=DEVICES)
+    at = replace(context_of(TREE, request("new/c", 1000, localities=(DISK,))), machine_devices=DEVICES)
     decision = placed(beside(at, found))
     assert (decision.grant.devices, decision.grant.request) == ((), at.request)
 
@@ -65,8 +65,11 @@ def test_a_container_without_devices_is_placed_as_ever() -> None:
 def test_the_place_of_devices_that_it_no_longer_has_goes() -> None:
     had = DeviceLocality(f"{GPU}/1", CpuSet.parse("8-11"), NodeSet())
     own = Grant(request("new/c"), "root", CpuKind.SHARED, devices=listed(f"{GPU}/1", f"{GPU}/9"))
-    decision = placed(beside(replace(context(hints=(DISK, had)), own=own), found))
-    assert [hint.source for hint in decision.grant.request.hints] == ["/dev/sda", *cost_names(decision.grant.devices)]
+    decision = placed(beside(replace(context(localities=(DISK, had)), own=own), found))
+    assert [hint.source for hint in decision.grant.request.localities] == [
+        "/dev/sda",
+        *cost_names(decision.grant.devices),
+    ]
 
 
 def test_devices_are_chosen_once_for_the_nodes_that_a_container_is_kept_within() -> None:
@@ -119,9 +122,9 @@ def test_devices_are_chosen_where_those_of_the_kubelet_are() -> None:
 
 def test_devices_are_chosen_beside_one_that_only_its_place_is_known_of() -> None:
     vf = DeviceLocality("0000:51:00.1", CpuSet(), NodeSet.of([2]), devices=("0000:51:00.1",))
-    assert at_nodes(devices=DeviceAsk(requests=(("nvidia.com/gpu", 1),)), hints=(vf,)) == {"gpu/2"}
+    assert at_nodes(devices=DeviceAsk(requests=(("nvidia.com/gpu", 1),)), localities=(vf,)) == {"gpu/2"}
     volume = replace(vf, source="/mnt/data")
-    assert at_nodes(devices=DeviceAsk(requests=(("nvidia.com/gpu", 1),)), hints=(DISK, volume)) == {"gpu/0"}
+    assert at_nodes(devices=DeviceAsk(requests=(("nvidia.com/gpu", 1),)), localities=(DISK, volume)) == {"gpu/0"}
 
 
 def test_devices_of_an_earlier_attempt_stay_where_they_are() -> None:

@@ -137,7 +137,7 @@ def test_a_device_that_it_was_given_is_not_chosen_for_it_again() -> None:
 
 
 def test_the_place_of_given_devices_counts_as_a_hint() -> None:
-    (hint,) = near_given(context(1, given=(BY_OTHERS,))).request.hints
+    (hint,) = near_given(context(1, given=(BY_OTHERS,))).request.localities
     assert (hint.source, hint.nodes) == ("gpu/1", NodeSet.of([1]))
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.base import CpuKind, DeviceLocality, Grant
-from policies.topology_aware.locality.devices import at_devices, hint_scores, local_cpus, localities
+from policies.topology_aware.locality.devices import at_devices, local_cpus, localities, locality_scores
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, request, tree_of
 
@@ -10,7 +10,7 @@ TREE = tree_of(four_nodes())
 
 def scores(*hints: tuple[str, str]) -> dict[str, float]:
     built = tuple(DeviceLocality("/dev/x", CpuSet.parse(c), NodeSet.parse(n)) for c, n in hints)
-    return {p.name: s for p, s in zip(TREE.pools, hint_scores(TREE, built), strict=True)}
+    return {p.name: s for p, s in zip(TREE.pools, locality_scores(TREE, built), strict=True)}
 
 
 def test_the_pools_that_hold_the_device_are_at_it() -> None:
@@ -48,14 +48,14 @@ def test_a_device_that_is_local_to_everything_says_nothing() -> None:
 def test_a_device_at_memory_without_cpus_counts_by_memory() -> None:
     tree = tree_of(four_nodes(memory_nodes=[{"memory": "8Gi", "near": {3: 17}}]))
     hint = DeviceLocality("/dev/dax0.0", CpuSet(), NodeSet.parse("4"))
-    at = [p.name for p, s in zip(tree.pools, hint_scores(tree, (hint,)), strict=True) if s]
+    at = [p.name for p, s in zip(tree.pools, locality_scores(tree, (hint,)), strict=True) if s]
     assert at == ["root", "socket #1", "NUMA node #3"]
 
 
 def test_of_several_memory_nodes_each_counts_as_a_part() -> None:
     far = [{"memory": "8Gi", "near": {node: 17}} for node in (0, 3)]
     tree = tree_of(four_nodes(memory_nodes=far))
-    found = hint_scores(tree, (DeviceLocality("/dev/dax0.0", CpuSet(), NodeSet.parse("4-5")),))
+    found = locality_scores(tree, (DeviceLocality("/dev/dax0.0", CpuSet(), NodeSet.parse("4-5")),))
     assert [found[tree.named(name).index] for name in ("NUMA node #3", "NUMA node #1", "root")] == [0.5, 0, 1]
 
 
@@ -100,7 +100,7 @@ def test_a_pool_is_at_a_device_while_it_has_half_as_many_shared_cpus_in_proporti
     elsewhere: str, is_at: bool
 ) -> None:
     """One of the node's four CPUs is left: enough where the machine has eight at most of its sixteen."""
-    near = request("a/c", 500, BURSTABLE, hints=(DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet()),))
+    near = request("a/c", 500, BURSTABLE, localities=(DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet()),))
     owners = [Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(f"0-2,4-5,{elsewhere}"))]
     found = context_of(TREE, near, *owners)
     assert (found.supply.shared[0].bit_count() <= 8) == is_at

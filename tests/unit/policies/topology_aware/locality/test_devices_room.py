@@ -6,7 +6,7 @@ import pytest
 
 from policies.base import CpuKind, DeviceLocality, Grant, QosClass
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.locality.devices import hint_scores_now
+from policies.topology_aware.locality.devices import locality_scores_now
 from policies.topology_aware.supply.load import load_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -45,9 +45,9 @@ def found_at(
 ) -> tuple[float, int]:
     """The nearness of the pool to devices at these CPUs, and minus its distance from those that it is not near."""
     hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in places.split())
-    wanted = request("a/c", mcpu, qos, hints=hints, **keys)
+    wanted = request("a/c", mcpu, qos, localities=hints, **keys)
     context = replace(context_of(tree, wanted, *grants), supply=supply_of(tree, *grants, withheld=withheld))
-    scores, distances = hint_scores_now(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
+    scores, distances = locality_scores_now(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
     index = tree.named(pool).index
     return scores[index], distances[index]
 
@@ -159,7 +159,7 @@ def test_room_near_a_device_outside_the_pool_does_not_count() -> None:
 
 
 def test_under_a_strict_preference_nearness_does_not_depend_on_room() -> None:
-    assert near("0-3", 2000, owner("0-2"), strict_hints=True) == 1
+    assert near("0-3", 2000, owner("0-2"), strict_locality=True) == 1
 
 
 def test_a_pool_is_only_far_from_devices_that_it_has_no_room_near() -> None:

@@ -11,7 +11,7 @@ TREE = tree_of(four_nodes())
 
 def context(mcpu: int, *places: str, strict: bool = True) -> PlacementContext:
     hints = tuple(DeviceLocality(f"/dev/{n}", CpuSet.parse(cpus), NodeSet()) for n, cpus in enumerate(places))
-    return context_of(TREE, request("a/c", mcpu, strict_hints=strict, hints=hints))
+    return context_of(TREE, request("a/c", mcpu, strict_locality=strict, localities=hints))
 
 
 def reach(pool: str, mcpu: int, *places: str, strict: bool = True) -> str:

@@ -115,14 +115,14 @@ def at_nodes(*nodes: str) -> tuple[DeviceLocality, ...]:
 
 
 def spread(*nodes: str, pool: str = "root", owns: bool = True, wish: bool | None = None) -> str:
-    wanted = replace(wanting("a", spread_by_hints=wish), hints=at_nodes(*nodes))
+    wanted = replace(wanting("a", spread_by_locality=wish), localities=at_nodes(*nodes))
     return str(NodeSet(home(FOUR, pool, wanted, owns=owns).zone))
 
 
 def test_owned_cpus_near_several_devices_have_the_memory_of_each() -> None:
     assert spread("0", "2") == "0,2"
     cpus = (DeviceLocality("/dev/a", CpuSet.parse("4-5"), NodeSet()), *at_nodes("3"))
-    assert home(FOUR, "root", replace(wanting("a"), hints=cpus), owns=True).zone == mask("1,3")
+    assert home(FOUR, "root", replace(wanting("a"), localities=cpus), owns=True).zone == mask("1,3")
 
 
 def test_hints_do_not_choose_the_memory_of_who_owns_no_cpu_or_declines_or_has_one_place() -> None:
@@ -134,7 +134,7 @@ def test_hints_do_not_choose_the_memory_of_who_owns_no_cpu_or_declines_or_has_on
 
 def test_hints_outside_the_pool_or_of_other_kinds_do_not_choose_the_memory() -> None:
     assert spread("0", "2", pool="socket #0") == "0-1"
-    wanted = replace(wanting("a", memory_kinds=(PMEM,)), hints=at_nodes("0", "1"))
+    wanted = replace(wanting("a", memory_kinds=(PMEM,)), localities=at_nodes("0", "1"))
     assert home(TIERED, "root", wanted, owns=True).zone == mask("2-3")
 
 

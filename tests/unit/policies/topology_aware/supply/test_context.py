@@ -24,8 +24,8 @@ def test_the_place_of_a_device_of_an_inventory_takes_that_of_every_other_name_of
         return DeviceLocality(source, CpuSet.parse("0-3"), NodeSet(), devices=devices)
 
     node, nic, mount = hint("/dev/nvidia0", "a"), hint("/dev/vfio/7", "a", "b"), hint("/data")
-    asked = replace(request("a/c", 1000), hints=(node, nic, mount))
-    assert near(asked, (hint("gpu/0", "a"),)).hints == (nic, mount, hint("gpu/0", "a"))
+    asked = replace(request("a/c", 1000), localities=(node, nic, mount))
+    assert near(asked, (hint("gpu/0", "a"),)).localities == (nic, mount, hint("gpu/0", "a"))
 
 
 def test_a_container_that_asks_for_nothing_special_takes_the_shortest_way() -> None:

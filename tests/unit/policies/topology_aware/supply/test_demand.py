@@ -53,8 +53,8 @@ def test_only_who_owns_no_cpu_wants_a_pool_wide_enough_to_burst() -> None:
 
 def test_a_strict_wish_to_be_near_devices_means_nothing_without_devices() -> None:
     near = (DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet()),)
-    assert not demand(1000, strict_hints=True).strict_hints
-    assert demand(1000, strict_hints=True, hints=near).strict_hints
+    assert not demand(1000, strict_locality=True).strict_locality
+    assert demand(1000, strict_locality=True, localities=near).strict_locality
 
 
 def test_displacement_means_shared() -> None:

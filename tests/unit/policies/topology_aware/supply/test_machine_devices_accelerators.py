@@ -62,7 +62,7 @@ def test_those_of_the_inventory_count_by_type_once_and_while_they_are_healthy() 
     "holder",
     [
         Grant(request("g/c"), "root", CpuKind.SHARED, devices=(DeviceGrant("gpu", 0, 50),)),
-        Grant(request("g/c", hints=(ON_GPU,)), "root", CpuKind.SHARED),
+        Grant(request("g/c", localities=(ON_GPU,)), "root", CpuKind.SHARED),
     ],
     ids=["part of it by the inventory", "the kubelet gave it"],
 )
@@ -114,7 +114,7 @@ def test_an_owner_beside_kept_cpus_has_them_in_its_reasons() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"hints": (ON_GPU,)}, {"devices": DeviceAsk(requests=(("nvidia.com/gpu", 1),))}], ids=["hint", "asks"]
+    "keys", [{"localities": (ON_GPU,)}, {"devices": DeviceAsk(requests=(("nvidia.com/gpu", 1),))}], ids=["hint", "asks"]
 )
 def test_a_container_with_a_device_owns_kept_cpus(keys: dict[str, Any]) -> None:
     inventory = DeviceInventory((InventoryDevice("gpu", 0, numa=1, path=PciePath(bus=GPU_ADDRESS)),))

@@ -8,7 +8,7 @@ import pytest
 from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import PLAIN_THREADS
-from cri_proxy.intercept.device_hints import NVIDIA_FILES, DeviceHints
+from cri_proxy.intercept.locality import NVIDIA_FILES, LocalityLookup
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.silent_files import SilentFiles
@@ -41,34 +41,34 @@ HINT = DeviceLocality(f"/{PCI}", CpuSet.parse("4-7"), NodeSet.of([1]), devices=(
 
 
 async def test_a_container_without_devices_and_mounts_asks_for_nothing(tmp_path: Path) -> None:
-    assert await DeviceHints(tmp_path, SilentFiles("mounts", "sysfs")).of(asked()) == ()
+    assert await LocalityLookup(tmp_path, SilentFiles("mounts", "sysfs")).of(asked()) == ()
 
 
 @pytest.mark.parametrize("config", [asked(f"/{PCI}"), asked(cdi="example.com/nic=d")], ids=["device", "CDI"])
 async def test_a_device_has_the_hint_of_its_place(tmp_path: Path, config: pb.ContainerConfig) -> None:
-    (found,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
+    (found,) = await LocalityLookup(a_root(tmp_path), PLAIN_THREADS).of(config)
     assert found in (HINT, replace(HINT, via="CDI device example.com/nic=d"))
 
 
 async def test_a_path_that_hangs_takes_no_hint_of_another_with_it(tmp_path: Path) -> None:
-    found = await DeviceHints(a_root(tmp_path), SilentFiles("/data")).of(asked(f"/{PCI}", "/data"))
-    assert found == (HINT, "no hint of /data: /data: no answer")
+    found = await LocalityLookup(a_root(tmp_path), SilentFiles("/data")).of(asked(f"/{PCI}", "/data"))
+    assert found == (HINT, "no locality of /data: /data: no answer")
 
 
 async def test_where_the_list_of_mounts_hangs_each_path_is_asked_for_itself(tmp_path: Path) -> None:
-    assert await DeviceHints(a_root(tmp_path), SilentFiles("mounts")).of(asked(f"/{PCI}", "/data")) == (HINT,)
+    assert await LocalityLookup(a_root(tmp_path), SilentFiles("mounts")).of(asked(f"/{PCI}", "/data")) == (HINT,)
 
 
 @pytest.mark.parametrize("subject", ["sysfs", "CDI specifications"])
 async def test_what_the_machine_itself_does_not_answer_is_missing(tmp_path: Path, subject: str) -> None:
     config = asked(cdi="example.com/nic=d")
-    (missing,) = await DeviceHints(a_root(tmp_path), SilentFiles(subject)).of(config)
+    (missing,) = await LocalityLookup(a_root(tmp_path), SilentFiles(subject)).of(config)
     assert isinstance(missing, str)
     assert subject in missing
 
 
 async def test_containers_are_looked_at_beside_each_other(tmp_path: Path) -> None:
-    hints = DeviceHints(a_root(tmp_path), PLAIN_THREADS)
+    hints = LocalityLookup(a_root(tmp_path), PLAIN_THREADS)
     assert await asyncio.gather(*(hints.of(asked(f"/{PCI}")) for _ in range(20))) == [(HINT,)] * 20
 
 
@@ -95,31 +95,31 @@ def visible(devices: str, *paths: str) -> pb.ContainerConfig:
 
 
 async def test_a_gpu_of_a_variable_is_where_its_pci_device_is(tmp_path: Path) -> None:
-    assert await DeviceHints(with_gpu(tmp_path), PLAIN_THREADS).of(visible("0")) == (GPU_HINT,)
+    assert await LocalityLookup(with_gpu(tmp_path), PLAIN_THREADS).of(visible("0")) == (GPU_HINT,)
 
 
 async def test_a_variable_that_the_toolkit_does_not_take_counts_for_privileged_containers_alone(tmp_path: Path) -> None:
     toolkit = with_gpu(tmp_path) / "etc/nvidia-container-runtime"
     toolkit.mkdir()
     (toolkit / "config.toml").write_text("accept-nvidia-visible-devices-envvar-when-unprivileged = false\n")
-    hints, config = DeviceHints(tmp_path, PLAIN_THREADS), visible("0")
+    hints, config = LocalityLookup(tmp_path, PLAIN_THREADS), visible("0")
     assert await hints.of(config) == ()
     config.linux.security_context.capabilities.add_capabilities.append("CAP_SYS_ADMIN")
     assert await hints.of(config) == (GPU_HINT,)
 
 
 async def test_a_driver_that_hangs_takes_no_hint_of_another_device_with_it(tmp_path: Path) -> None:
-    found = await DeviceHints(with_gpu(tmp_path), SilentFiles(NVIDIA_FILES)).of(visible("0,1", f"/{PCI}"))
-    assert found == (HINT, "no hint of 0 and 1 more: the NVIDIA driver: no answer")
+    found = await LocalityLookup(with_gpu(tmp_path), SilentFiles(NVIDIA_FILES)).of(visible("0,1", f"/{PCI}"))
+    assert found == (HINT, "no locality of 0 and 1 more: the NVIDIA driver: no answer")
 
 
 async def test_files_of_the_driver_are_read_only_for_its_gpus(tmp_path: Path) -> None:
-    assert await DeviceHints(a_root(tmp_path), SilentFiles(NVIDIA_FILES)).of(asked(f"/{PCI}")) == (HINT,)
+    assert await LocalityLookup(a_root(tmp_path), SilentFiles(NVIDIA_FILES)).of(asked(f"/{PCI}")) == (HINT,)
 
 
 async def test_a_claim_names_devices_that_the_request_does_not(tmp_path: Path) -> None:
     told = ToldDevices(cdi=(("example.com/nic=d", "podresapi:nic.example.com/node/nic-0"),))
-    hints = DeviceHints(a_root(tmp_path), PLAIN_THREADS)
+    hints = LocalityLookup(a_root(tmp_path), PLAIN_THREADS)
     assert await hints.of(asked(), told) == (replace(HINT, via="podresapi:nic.example.com/node/nic-0"),)
     assert await hints.of(asked(cdi="example.com/nic=d"), told) == (replace(HINT, via="CDI device example.com/nic=d"),)
 
@@ -130,13 +130,13 @@ async def test_devices_of_the_kubelet_are_known_by_ids_that_tell_all_of_them(
 ) -> None:
     place = DeviceLocality("podresapi:nvidia.com/gpu/GPU-AA", CpuSet(), NodeSet.of([1]))
     told = ToldDevices((AllocatedDevices(place, ids),))
-    found = await DeviceHints(with_gpu(tmp_path), PLAIN_THREADS).of(visible("GPU-aa"), told)
+    found = await LocalityLookup(with_gpu(tmp_path), PLAIN_THREADS).of(visible("GPU-aa"), told)
     assert found[1] == replace(place, devices=devices)
 
 
 async def test_what_the_kubelet_tells_a_place_of_alone_needs_no_file(tmp_path: Path) -> None:
     place = DeviceLocality("podresapi:nvidia.com/gpu/GPU-AA", CpuSet(), NodeSet.of([1]))
-    found = await DeviceHints(tmp_path, SilentFiles("sysfs", NVIDIA_FILES)).of(
+    found = await LocalityLookup(tmp_path, SilentFiles("sysfs", NVIDIA_FILES)).of(
         asked(), ToldDevices((AllocatedDevices(place),))
     )
     assert found == (place,)
@@ -145,6 +145,6 @@ async def test_what_the_kubelet_tells_a_place_of_alone_needs_no_file(tmp_path: P
 async def test_too_many_names_are_told_as_missing_hints(tmp_path: Path) -> None:
     config = asked()
     config.envs.add(key="PCIDEVICE_X", value=b",".join(b"%04x:00:00.0" % number for number in range(MAX_NAMES + 1)))
-    (missing,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
+    (missing,) = await LocalityLookup(a_root(tmp_path), PLAIN_THREADS).of(config)
     assert isinstance(missing, str)
     assert "PCIDEVICE_X" in missing

@@ -1,4 +1,4 @@
-"""Find the hints of a container's devices and mounts in time: pods name the files, so any of them may hang.
+"""Find the localities of a container's devices and mounts in time: pods name the files, so any of them may hang.
 
 What names a device is told by ``cri.device_names``; only what something names is looked at.
 """
@@ -36,17 +36,17 @@ from sysfs.text import some
 T = TypeVar("T")
 
 _REST_SECONDS: Final = 0.25
-"""The rest of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
+"""The rest of LOOK_SECONDS for sysfs when a path hangs: the localities of those that answered are not lost with it."""
 NVIDIA_FILES: Final = "the NVIDIA driver"
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
 
 Found = DeviceLocality | str
-"""A hint, or a sentence about hints that could not be read in time."""
+"""A locality, or a sentence about localities that could not be read in time."""
 
 
-class DeviceHints:
+class LocalityLookup:
     """Looks devices up below ``root``, the directory that holds ``sys/``, ``dev/``, ``proc/`` and ``etc/``."""
 
     def __init__(self, root: Path, files: FileCalls) -> None:
@@ -57,7 +57,7 @@ class DeviceHints:
         """The devices that the node's CDI specification files declare."""
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
-        """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.
+        """Return the localities of this container within LOOK_SECONDS; those of files that do not answer are missing.
 
         ``told`` are its devices by the kubelet.
         """
@@ -127,7 +127,7 @@ class _Look:
     async def localities(
         self, names: Sequence[DeviceName], gpus: nvidia.NvidiaGpus, numbers: Numbers
     ) -> tuple[DeviceLocality, ...]:
-        """Return the hints of these devices, without those of paths that have not answered."""
+        """Return the localities of these devices, without those of paths that have not answered."""
         answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
         if not answered:
             return ()
@@ -140,7 +140,7 @@ class _Look:
         try:
             return await found
         except FilesFailed as error:
-            self.missing.append(admit(f"no hint of {some(sources, 1)}: {error}"))
+            self.missing.append(admit(f"no locality of {some(sources, 1)}: {error}"))
             return without
 
 
