@@ -17,6 +17,7 @@ from tests.property.policy_events import (
     Create,
     Event,
     Narrow,
+    Reconfigure,
     Release,
     Resize,
     Restart,
@@ -95,10 +96,10 @@ def _event(step: Step) -> str:
             return f"{type(step.event).__name__.lower()} {container.name}"
         case Withhold(cpus):
             return f"withhold {cpus or 'no CPU'}"
-        case Narrow() | Restart():
+        case Narrow() | Restart() | Reconfigure():
             return type(step.event).__name__.lower()
-        case _:
-            return "reconfigure"
+        case event:  # of another module
+            return str(event)
 
 
 def _outcome(step: Step) -> str:
