@@ -48,16 +48,25 @@ class Unbeaten:
     """The choices of leaves without those that are worse than another that adds the same domains."""
 
     def __init__(
-        self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...], near: frozenset[int]
+        self,
+        leaves: Sequence[Leaf],
+        tallies: Tallies,
+        count: int,
+        bound: tuple[int, ...],
+        near: frozenset[int],
+        odd: int = 1,
     ) -> None:
-        """``bound``: the domains that some choice adds that gives enough. ``near``: those that cost nothing."""
+        """``bound``: the domains that some choice adds that gives enough. ``near``: those that cost nothing.
+
+        ``odd``: how many threads beside owned CPUs are counted; choices that have more of them are equal in this.
+        """
         self._places = {leaf.index: i for i, leaf in enumerate(leaves)}
         self._packages = {leaf.package for leaf in leaves}
         self._nodes = {leaf.node for leaf in leaves}
         self._near = near
         self._tallies = tallies
         # Whole cores one more than are taken whole: one that would be broken for the rest.
-        self._most = count, count - count % tallies.threads + tallies.threads, max(1, tallies.threads - 1)
+        self._most = count, count - count % tallies.threads + tallies.threads, odd
         self._bound = bound
         self._left = MOST_UNIONS
         self.are_too_many = False

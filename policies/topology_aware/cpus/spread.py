@@ -82,14 +82,22 @@ class Spread:
             return None
         if sum(gives) - min(gives, default=0) < count:  # without any leaf there are too few
             return self._choice(self._all.leaves)
-        simple = self._choice(self._simple(count))
-        search = Unbeaten(self.leaves, self._tallies, count, simple[:3], self._near_domains)
+        odd = max(1, self._tallies.threads - 1)  # the rest of a core
+        best = self._unbeaten(self._choice(self._simple(count)), count, odd)
+        strangers, siblings = self._cost(best, count)[3:]
+        if siblings and strangers > odd:
+            # Rare: whole cores are short, and some threads are beside reserved CPUs. Another choice may avoid these.
+            best = self._unbeaten(best, count, strangers)
+        # Where the container is already CPUs cost nothing: as many as can be come from there.
+        return self._choice(best.leaves | self._near_leaves)
+
+    def _unbeaten(self, known: Choice, count: int, odd: int) -> Choice:
+        """Return the choice of least cost, with so many threads beside owned CPUs counted; else the ``known`` one."""
+        search = Unbeaten(self.leaves, self._tallies, count, known[:3], self._near_domains, odd)
         found = search.of(self._top)
         # What a choice gives was cut to what the search needs: its cost is that of all that it gives.
         enough = [self._choice(choice.leaves) for choice in found if choice.total >= count]
-        best = simple if search.are_too_many else min(enough, key=lambda c: self._cost(c, count), default=simple)
-        # Where the container is already CPUs cost nothing: as many as can be come from there.
-        return self._choice(best.leaves | self._near_leaves)
+        return known if search.are_too_many else min(enough, key=lambda c: self._cost(c, count), default=known)
 
     def _simple(self, count: int) -> int:
         """Return enough leaves: of the packages that give most, the nodes that give most, of these the leaves."""

@@ -82,9 +82,11 @@ def test_clusters_around_an_l2_cache_give_whole_cores_before_single_threads() ->
 @settings(max_examples=60)
 @given(machines(max_packages=2, max_cpus=24), st.randoms(use_true_random=False))
 def test_no_choice_of_cpus_costs_less(machine: Machine, rng: random.Random) -> None:
-    """Against every set of leaves, on machines of a few."""
-    tree = tree_of(machine)
-    free = sum(1 << cpu for cpu in machine.online if rng.random() < 0.7)
+    """Against every set of leaves, on machines of a few; siblings of reserved CPUs are given last."""
+    reserved = CpuSet.of(cpu for cpu in machine.online if rng.random() < rng.choice((0, 0.2)))
+    assume(reserved != machine.online)
+    tree = tree_of(machine, str(reserved))
+    free = sum(1 << cpu for cpu in machine.online - reserved if rng.random() < 0.7)
     limits = [rng.randrange(p.cpus.bit_count() // 2, p.cpus.bit_count() + 1) for p in tree.pools]
     top = tree.domains.root
     tallies = tallies_of(tree, top, tree.root, free, limits)
@@ -93,29 +95,47 @@ def test_no_choice_of_cpus_costs_less(machine: Machine, rng: random.Random) -> N
     for count in range(1, tallies.give[top.index] + 1):
         cost = spread.least(count)
         assert cost is not None
-        assert cost[:4] == min(brute(spread, tallies, top, count))
+        assert cost == min(brute(spread, tallies, top, count))
         assert sum(share for _, share in spread.shares(count)) == count
 
 
 def brute(spread: Spread, tallies: Tallies, top: Domain, count: int) -> Iterator[tuple[int, ...]]:
     for size in range(1, len(spread.leaves) + 1):
         for chosen in combinations(spread.leaves, size):
-            total, whole = given_by(chosen, tallies, top)
+            total, whole, loose = given_by(chosen, tallies, top)
             if total >= count:
                 domains = len({leaf.package for leaf in chosen}), len({leaf.node for leaf in chosen}), size
                 used = min(count, whole) // tallies.threads * tallies.threads
-                yield *domains, count - used
+                siblings = 0 if count - used <= loose else 1 if whole > used else 2
+                yield *domains, count - used, siblings
 
 
-def given_by(chosen: tuple[Leaf, ...], tallies: Tallies, domain: Domain) -> tuple[int, int]:
-    """What the leaves give together, domain by domain from below."""
+def given_by(chosen: tuple[Leaf, ...], tallies: Tallies, domain: Domain) -> tuple[int, int, int]:
+    """What the leaves give together, domain by domain from below: all, on whole cores, beside owned CPUs."""
     if any(leaf.domain is domain for leaf in chosen):
-        total, whole = tallies.give[domain.index], tallies.whole[domain.index]
+        total, whole, loose = tallies.give[domain.index], tallies.whole[domain.index], tallies.loose[domain.index]
     else:
         inner = [given_by(chosen, tallies, child) for child in domain.children]
-        total, whole = sum(t for t, _ in inner), sum(w for _, w in inner)
+        total, whole, loose = (sum(given[i] for given in inner) for i in range(3))
     limit = tallies.give[domain.index]
-    return min(total, limit), min(whole, limit - limit % tallies.threads)
+    return min(total, limit), min(whole, limit - limit % tallies.threads), min(loose, limit)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "free", "count"),
+    [
+        pytest.param("10", "1-2,8,11", 2, id="two threads"),
+        pytest.param("13", "0-2,4,8-10,12", 4, id="two threads beside a whole core"),
+    ],
+)
+def test_odd_threads_are_all_beside_owned_cpus_where_a_node_has_as_many(reserved: str, free: str, count: int) -> None:
+    machine = describe({"nodes": 2, "cores": 4, "threads": 2})
+    tree = tree_of(machine, reserved)
+    limits = [PLENTY] * len(tree.pools)
+    tallies = tallies_of(tree, tree.domains.root, tree.root, CpuSet.parse(free).mask, limits)
+    cost = Spread(machine, tallies, tree.domains.root, 0).least(count)
+    assert cost is not None
+    assert (cost.nodes, cost.siblings) == (1, 0)
 
 
 HUNDREDS: dict[str, object] = {
