@@ -153,8 +153,8 @@ def _beside_accelerators(context: PlacementContext) -> int:
 def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
     """Return per pool how much of the CPU limit the shared set has; seven eighths are as good: load decides then.
 
-    So are three quarters where reserved CPUs alone make the pool narrow and the container can expect more CPU time than
-    in any wide enough one of the same depth.
+    So is a pool that reserved CPUs alone make narrow, where the container can expect as much CPU time as in any wide
+    enough one of the same depth.
     """
     limit, pools, shared = context.demand.burst_mcpu, context.tree.pools, context.supply.shared
     widths = [min(1000 * cpus.bit_count(), limit) for cpus in shared]
@@ -164,8 +164,8 @@ def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
         if is_wide[pool.index]:
             most[pool.depth] = max(most.get(pool.depth, 0), load.idle(pool.index))
     for pool in pools if limit else ():
-        is_unowned = shared[pool.index] == pool.sharable and 4 * widths[pool.index] >= 3 * limit
-        if is_wide[pool.index] or (is_unowned and load.idle(pool.index) > most.get(pool.depth, limit)):
+        is_unowned = shared[pool.index] == pool.sharable
+        if is_wide[pool.index] or (is_unowned and load.idle(pool.index) >= most.get(pool.depth, limit)):
             widths[pool.index] = limit
     return tuple(widths)
 
