@@ -11,7 +11,7 @@ from typing import Final
 
 from cri_proxy import bounded_yaml
 from cri_proxy.bounded_yaml import Item, Listing, Scalar, Tree
-from cri_proxy.config.layouts import config_trees, file_names, layers, normalize
+from cri_proxy.config.layouts import config_trees, layers, names_for, normalize
 from cri_proxy.config.load import group_at, known_at, parse_config
 from cri_proxy.config.option import Known
 from cri_proxy.foreign_text import visible
@@ -63,9 +63,10 @@ def convert(text: str, path: str, *, node_name: str = "", node_group: str = "") 
     """
     parse_config(text, path, node_name=node_name, node_group=node_group)
     trees = config_trees(text.removeprefix("\ufeff"), path)
-    plain = normalize(trees, path, file_names(node_name, node_group))
+    names = names_for(trees, node_name, node_group)
+    plain = normalize(trees, path, names)
     lines = [f"# From {path}. What is not set here has cri-proxy's default: docs/reference/options.md."]
-    others = [name for name in layers(trees) if name not in _chosen(trees, node_name, node_group)]
+    others = [name for name in layers(trees) if name != _chosen(trees, names)]
     if others:
         lines.append(f"# The file has more, for --node-name and --node-group: {', '.join(others)}.")
     lines += _options(plain.items, ())
@@ -74,11 +75,10 @@ def convert(text: str, path: str, *, node_name: str = "", node_group: str = "") 
     return "\n".join(map(visible, lines))
 
 
-def _chosen(trees: Sequence[Tree], node_name: str, node_group: str) -> tuple[str, ...]:
-    """Return the name of the layer that counts."""
+def _chosen(trees: Sequence[Tree], names: Sequence[str]) -> str:
+    """Return the name of the layer that counts; '' for none."""
     found = layers(trees)
-    names = [name for name in file_names(node_name, node_group) if name in found]
-    return tuple(names[:1])
+    return next((name for name in names if name in found), "")
 
 
 def _options(items: tuple[Item, ...], above: tuple[str, ...]) -> Iterator[str]:

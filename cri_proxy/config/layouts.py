@@ -3,11 +3,13 @@
 The objects of nri-plugins are TopologyAwarePolicy and BalloonsPolicy. Texts are untrusted: size and depth are bounded.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, word_at
+from cri_proxy.config.node_group import NODE_KIND, group_of_node
 from cri_proxy.errors import ConfigError
 
 # A ConfigMap cannot hold more than 1 MiB (Kubernetes documentation, ConfigMap).
@@ -24,6 +26,8 @@ _FOREIGN_POLICIES = frozenset(
 # The objects of nri-plugins: their spec holds the policy's options directly, and sections without effect here.
 _POLICY_OBJECTS = ("TopologyAwarePolicy", "BalloonsPolicy")
 _KINDS = frozenset({"", "ConfigMap", *_POLICY_OBJECTS})
+# The ConfigMaps of cri-resource-manager, one for each node, group and default, have a prefix (``cri-resmgr-config.``).
+_LAYER_OF_CONFIG_MAP = re.compile(r"[^.]+\.((?:node|group)\..+|default)")
 _POLICY_OBJECT_KEYS = frozenset({"apiversion", "kind", "metadata", "spec", "status"})
 _OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
 _OF_BALLOONS = frozenset({"pincpu", "pinmemory", "reservedpoolnamespaces"})
@@ -69,7 +73,7 @@ def is_whole(name: str) -> bool:
 def layers(trees: Sequence[Tree]) -> tuple[str, ...]:
     """Return for which nodes and groups a text has a configuration each: node.NAME, group.NAME, default."""
     objects = [each for tree in trees for each in _listed(tree) if isinstance(each, Mapping)]
-    names = [word_at(each, "metadata", "name") for each in objects if word_at(each, "kind") in _POLICY_OBJECTS]
+    names = [layer for each in objects if (layer := _layer(each))]
     maps = [data for each in objects if isinstance(data := each.get("data"), Mapping)]
     names += [item.key.removesuffix(".yaml") for data in maps for item in data.items if is_whole(item.key)]
     return tuple(dict.fromkeys(names))
@@ -89,8 +93,15 @@ def config_trees(text: str, path: str, first_line: int = 1) -> tuple[Tree, ...]:
         raise ConfigError(path, error.line, error.key, error.problem) from error
 
 
+def names_for(trees: Sequence[Tree], node_name: str, node_group: str) -> tuple[str, ...]:
+    """Return ``file_names`` for this node; without ``node_group`` the label of the Node in the text names the group."""
+    objects = [each for tree in trees for each in _listed(tree)]
+    is_beside = len(objects) > 1 and not node_group
+    return file_names(node_name, group_of_node(objects, node_name) if is_beside else node_group)
+
+
 def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> Normalized:
-    """Return the options of a text in any layout; ``names`` as from ``file_names``. Raises ConfigError.
+    """Return the options of a text in any layout; ``names`` as from ``names_for``. Raises ConfigError.
 
     Of several objects, in documents or a List, the one of this node counts, else of its group, else the default; others
     are passed over. A text without any object of a known kind is an error, and so is a second document without a kind.
@@ -107,25 +118,46 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
         if second is not None:
             raise ConfigError(path, second.line, "", "another configuration begins here: keep one of the two")
         found = _from_sections(tree.items)
-    elif kind in _POLICY_OBJECTS:
-        alike = [word_at(other, "metadata", "name") for other in others if word_at(other, "kind") == kind]
-        if alike and (name := word_at(tree, "metadata", "name")) not in names:
+    elif kind in _KINDS:
+        alike = [_layer(other) for other in others if _are_layers(tree, other)]
+        if alike and (name := _layer(tree)) not in names:
             raise ConfigError(path, tree.line, "metadata.name", missing(names, [name, *alike]))
-        found = _from_policy_object(tree, path, kind)
-    elif kind == "ConfigMap":
-        found = _from_config_map(tree, path, names)
+        is_map = kind == "ConfigMap"
+        found = _from_config_map(tree, path, names) if is_map else _from_policy_object(tree, path, kind)
     else:
         raise ConfigError(path, tree.line, "kind", f"expected ConfigMap, {' or '.join(_POLICY_OBJECTS)}, got {kind!r}")
-    return replace(found, warnings=(*found.warnings, *_passed_over(tree, others)))
+    return replace(found, warnings=(*found.warnings, *_passed_over(tree, others, names)))
 
 
-def _passed_over(chosen: Tree, others: Sequence[Tree]) -> Iterator[str]:
-    """Yield what of the other objects has no effect; policy objects of the same kind are for other nodes."""
-    kind = word_at(chosen, "kind")
-    yield from (f"kind {other}: without effect here" for other in sorted({word_at(o, "kind") for o in others} - _KINDS))
+def _passed_over(chosen: Tree, others: Sequence[Tree], names: Sequence[str]) -> Iterator[str]:
+    """Yield what of the other objects has no effect; layers of the same kind are for other nodes."""
+    kinds = {word_at(other, "kind") for other in others if not _names_group(other, names)}
+    yield from (f"kind {kind}: without effect here" for kind in sorted(kinds - _KINDS))
     for other in others:
-        if (other_kind := word_at(other, "kind")) in _KINDS and (kind == "ConfigMap" or other_kind != kind):
+        if word_at(other, "kind") in _KINDS and not _are_layers(chosen, other):
             yield f"{_title(other)}: passed over, {_title(chosen)} counts"
+
+
+def _are_layers(one: Tree, other: Tree) -> bool:
+    """Return whether two objects of a kind are configurations for a node, a group or by default."""
+    is_alike = word_at(one, "kind") == word_at(other, "kind")
+    return is_alike and bool(_layer(one) and _layer(other))
+
+
+def _layer(tree: Tree) -> str:
+    """Return for whom this object is: node.NAME, group.NAME, default, another name of a policy object; '' for none."""
+    kind, name = word_at(tree, "kind"), word_at(tree, "metadata", "name")
+    if kind == "ConfigMap":
+        match = _LAYER_OF_CONFIG_MAP.fullmatch(name)
+        return match[1] if match else ""
+    return (name or "default") if kind in _POLICY_OBJECTS else ""
+
+
+def _names_group(tree: Tree, names: Sequence[str]) -> bool:
+    """Return whether this object is this node, and its label the group that counts."""
+    name = word_at(tree, "metadata", "name")
+    is_ours = word_at(tree, "kind") == NODE_KIND and f"node.{name}" in names
+    return is_ours and f"group.{group_of_node((tree,), name)}" in names
 
 
 def _title(tree: Tree) -> str:
@@ -148,10 +180,10 @@ def _order(tree: Tree, names: Sequence[str]) -> tuple[int, int]:
     nri-plugins names its objects as cri-resource-manager names the keys of a ConfigMap: node.NAME, group.NAME, default.
     """
     kinds = ("", _POLICY_OBJECTS[0], "ConfigMap", *_POLICY_OBJECTS[1:])
-    kind, name = word_at(tree, "kind"), word_at(tree, "metadata", "name")
+    kind, layer = word_at(tree, "kind"), _layer(tree)
     return (
         kinds.index(kind) if kind in kinds else len(kinds),
-        names.index(name) if name in names else len(names),
+        names.index(layer) if layer in names else len(names),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.files.section_files import trace_error
-from cri_proxy.config.layouts import config_trees, file_names, normalize
+from cri_proxy.config.layouts import config_trees, names_for, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
@@ -47,7 +47,8 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
-        plain = normalize(config_trees(source.text.removeprefix("\ufeff"), file), file, location.names(source.group))
+        trees = config_trees(source.text.removeprefix("\ufeff"), file)
+        plain = normalize(trees, file, names_for(trees, location.node_name, location.node_group or source.group))
         settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise trace_error(error, source.parts) from error
@@ -63,7 +64,8 @@ def parse_config(text: str, path: str = "configuration", *, node_name: str = "",
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    plain = normalize(config_trees(text.removeprefix("\ufeff"), path), path, file_names(node_name, node_group))
+    trees = config_trees(text.removeprefix("\ufeff"), path)
+    plain = normalize(trees, path, names_for(trees, node_name, node_group))
     return _config(_settings(plain.items, (), path))
 
 

@@ -25,7 +25,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--group", metavar="NAME", help=f"the node's group (default: the variable {GROUP_VARIABLE})")
     group.add_argument(
-        "--group-file", type=Path, metavar="FILE", help="a file that holds the node's group (downward API volume)"
+        "--group-file",
+        type=Path,
+        metavar="FILE",
+        help="a file with the node's group: its name, the pod's labels (downward API volume), or the Node (YAML, JSON)",
     )
     parser.add_argument("--once", action="store_true", help="copy it once and exit")
 

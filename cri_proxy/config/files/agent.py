@@ -8,10 +8,10 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.layouts import MAX_BYTES
+from cri_proxy.config.node_group import group_in
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, NotRegular, open_beneath, read_text
 from cri_proxy.in_force.symlinks import ANY, DATA_LINK, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.in_force.watch import OnThreads, Watch
@@ -89,9 +89,9 @@ class Origin:
             text = read_text(self.group_file, MAX_BYTES)
         # The downward API writes an empty file where the label is missing.
         try:
-            return optional_name(text.strip())
-        except ValueError:  # which has the file's text
-            raise ValueError(f"{self.group_file}: expected letters, digits, '-', '_' and '.', a group's name") from None
+            return group_in(text)
+        except ValueError as error:
+            raise ValueError(f"{self.group_file}: {error}") from None
 
 
 @contextmanager

@@ -46,6 +46,13 @@ spec:
   idleCPUClass: lowpower
   balloonTypes: [{name: full-core, minCPUs: 2}]
 """
+OF_A_NODE = """\
+{kind: ConfigMap, metadata: {name: cri-resmgr-config.default}, data: {policy: "ReservedResources: {CPU: 1}"}}
+---
+{kind: ConfigMap, metadata: {name: cri-resmgr-config.group.rt}, data: {policy: "ReservedResources: {CPU: 2}"}}
+---
+{kind: Node, metadata: {name: w1, labels: {cri-resource-manager.intel.com/group: rt}}}
+"""
 OF_ANOTHER_POLICY = "policy: {Active: balloons, ReservedResources: {CPU: 2}, balloons: {BalloonTypes: []}}\ncpu: {}\n"
 OURS = """\
 reservedResources: {memory: {0-1: 1Gi}, cpu: "2"}
@@ -59,6 +66,7 @@ SAMPLES = {
     "resource manager": RESOURCE_MANAGER,
     "several objects": SEVERAL,
     "balloons": BALLOONS,
+    "of a node": OF_A_NODE,
     "another policy": OF_ANOTHER_POLICY,
     "ours": OURS,
     "empty": "",
@@ -99,6 +107,12 @@ def test_what_is_written_means_what_the_file_means(name: str, names: tuple[str, 
 )
 def test_each_difference_has_a_comment(text: str, line: str) -> None:
     assert any(each.startswith(line) for each in convert(text, "peer.yaml").splitlines())
+
+
+def test_the_group_of_the_nodes_label_is_converted() -> None:
+    lines = convert(OF_A_NODE, "peer.yaml", node_name="w1").splitlines()
+    assert lines[1] == "# The file has more, for --node-name and --node-group: default."
+    assert lines[-1] == "  cpu: 2"
 
 
 def test_every_key_that_is_known_without_effect_has_its_reason() -> None:

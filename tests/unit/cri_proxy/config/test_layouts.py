@@ -1,6 +1,7 @@
 import pytest
 
-from cri_proxy.config.layouts import Normalized, config_trees, file_names, normalize
+from cri_proxy.bounded_yaml import Scalar
+from cri_proxy.config.layouts import Normalized, config_trees, file_names, names_for, normalize
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
 from policies.topology_aware import TopologyAwareOptions
@@ -125,6 +126,46 @@ def test_an_object_that_could_have_been_the_configuration_is_named() -> None:
     assert plain("---\n".join(policy(name, 1) for name in ("default", "node.n2"))).warnings == ()
 
 
+def config_map(name: str, adopt: str) -> str:
+    data = f"{{policy: 'Active: topology-aware', adopt: {adopt}}}"
+    return f"kind: ConfigMap\nmetadata: {{name: cri-resmgr-config.{name}}}\ndata: {data}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "adopt"),
+    [(("default", "group.g1", "node.n1"), "pin"), (("default", "group.g1"), "leave"), (("node.n2", "default"), "keep")],
+)
+def test_of_the_configmaps_of_cri_resource_manager_that_of_the_node_counts(names: tuple[str, ...], adopt: str) -> None:
+    adopts = {"node.n1": "pin", "group.g1": "leave", "default": "keep", "node.n2": "pin"}
+    found = plain("---\n".join(config_map(name, adopts[name]) for name in names))
+    given = {item.key: item.value for item in found.items}["adopt"]
+    assert isinstance(given, Scalar)
+    assert (given.text, found.warnings) == (adopt, ())
+
+
+NODE = "kind: Node\nmetadata: {name: n1, labels: {config.nri/group: g1}}\n"
+TWO_LAYERS = f"{policy('default', 1)}---\n{policy('group.g1', 2)}---\n"
+
+
+@pytest.mark.parametrize(
+    ("node", "group", "cpus", "warnings"),
+    [
+        ("n1", "", 2, ()),
+        ("n1", "g1", 2, ()),
+        ("n1", "g2", 1, ("kind Node: without effect here",)),
+        ("n2", "", 1, ("kind Node: without effect here",)),
+    ],
+)
+def test_the_label_of_the_node_names_its_group_where_nothing_else_does(
+    node: str, group: str, cpus: int, warnings: tuple[str, ...]
+) -> None:
+    trees = config_trees(TWO_LAYERS + NODE, "f")
+    found = normalize(trees, "f", names_for(trees, node, group))
+    assert found.warnings == warnings
+    given = parse_config(TWO_LAYERS + NODE, node_name=node, node_group=group)
+    assert str(given.reserved.cpu) == str(parse_config(f"reservedResources: {{cpu: {cpus}}}").reserved.cpu)
+
+
 def test_of_balloons_what_the_policies_share_is_read_and_the_rest_is_named() -> None:
     spec = "{reservedResources: {cpu: 1}, pinMemory: false, balloonTypes: [], idleCPUClass: x}"
     found = plain(f"kind: BalloonsPolicy\nspec: {spec}\n")
@@ -145,6 +186,10 @@ def test_what_is_left_out_is_said() -> None:
         ("kind: List\nitems: [{kind: Pod}, {kind: Secret}]", "expected ConfigMap, .*, got 'Pod'"),
         ("adopt: pin\n---\nadopt: leave", "another configuration begins here: keep one of the two"),
         (OBJECT + "  policy: |\n    Active: none\n    ---\n    Active: none\n", "another document begins here"),
+        (
+            f"{config_map('node.n2', 'pin')}---\n{config_map('group.g2', 'pin')}",
+            "holds none of .*; found: node.n2, group.g2$",
+        ),
         (f"{policy('node.n2', 1)}---\n{policy('group.g2', 2)}", "holds none of .*; found: node.n2, group.g2$"),
         ("kind: TopologyAwarePolicy\nspec: []", "spec: expected a mapping"),
         ("kind: TopologyAwarePolicy\npinCPU: true", "pinCPU: is no key of a TopologyAwarePolicy: use spec"),

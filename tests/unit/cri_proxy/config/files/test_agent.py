@@ -89,6 +89,14 @@ async def test_the_group_of_the_label_comes_with_it_and_goes_with_it(tmp_path: P
         await scene.comes("default.yaml", "d", "")
 
 
+def test_the_group_is_found_among_the_labels_of_the_pod(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
+    scene.volume.write({"default.yaml": "d", "group.rt.yaml": "r"})
+    scene.labels.write({"group": 'app="agent"\nconfig.nri/group="rt"\n'})
+    assert scene.agent.copy()
+    assert scene.read() == ("group.rt.yaml", "r", "rt")
+
+
 async def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
     async with served(scene):
@@ -145,7 +153,7 @@ def test_a_label_that_is_no_name_is_refused(tmp_path: Path) -> None:
     scene.volume.write({"default.yaml": "1"})
     scene.labels.write({"group": "../../etc"})
     assert not scene.agent.copy()
-    assert "labels/group: expected letters" in scene.log.errors[0]
+    assert "labels/group: expected a group's name" in scene.log.errors[0]
 
 
 def test_after_every_step_of_the_kubelet_the_copy_is_the_old_or_the_new(tmp_path: Path) -> None:
