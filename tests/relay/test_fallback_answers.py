@@ -17,13 +17,23 @@ UNKNOWN = Script(code=12, message="unknown method StandInForThis")
 
 
 def answering(message: bytes | None) -> ScriptedInterceptor:
-    known = ScriptedInterceptor()
+    return Answering(message, is_held=False)
 
-    async def reply() -> bytes | None:
-        return message
 
-    known.reply = reply
-    return known
+class Answering(ScriptedInterceptor):
+    """Stands in with ``message``; ``is_held``: only after ``go_on``. ``asked_for`` is set once a call waits for it."""
+
+    def __init__(self, message: bytes | None, *, is_held: bool = True) -> None:
+        super().__init__()
+        self._message = message
+        self.asked_for, self.go_on = asyncio.Event(), asyncio.Event()
+        if not is_held:
+            self.go_on.set()
+
+    async def stand_in(self, method: str) -> bytes | None:
+        self.asked_for.set()
+        await self.go_on.wait()
+        return self._message
 
 
 @pytest.mark.parametrize("message", [b"", b"\n\0", b"x" * 20_000])
@@ -70,38 +80,24 @@ async def test_a_fault_of_the_interceptor_leaves_the_runtimes_answer(place: Plac
 
 
 async def test_a_caller_that_leaves_meanwhile_disturbs_no_other_call(place: Place) -> None:
-    known, asked, go_on = ScriptedInterceptor(), asyncio.Event(), asyncio.Event()
-
-    async def reply() -> bytes | None:
-        asked.set()
-        await go_on.wait()
-        return b"late"
-
-    known.reply = reply
+    known = Answering(b"late")
     async with place.staged(interceptor=known) as stage:
         call = await stage.start(STAND_IN, b"request", script=UNKNOWN)
-        await asked.wait()
+        await known.asked_for.wait()
         call.cancel()
-        go_on.set()
+        known.go_on.set()
         for _ in range(3):
             assert (await stage.call(PASS, b"x")).replies == (b"x",)
 
 
 async def test_a_connection_that_ends_meanwhile_is_no_fault(place: Place) -> None:
-    known, asked, go_on = ScriptedInterceptor(), asyncio.Event(), asyncio.Event()
-
-    async def reply() -> bytes | None:
-        asked.set()
-        await go_on.wait()
-        return b"late"
-
-    known.reply = reply
+    known = Answering(b"late")
     async with place.staged(interceptor=known) as stage:
         await stage.start(STAND_IN, b"request", script=UNKNOWN)
-        await asked.wait()
+        await known.asked_for.wait()
         await stage.client.close()
         await stage.runtime.stop()
-        go_on.set()
+        known.go_on.set()
         await asyncio.sleep(0)
         assert stage.errors == []
 
