@@ -2,12 +2,13 @@
 
 Sources, of Kubernetes: pkg/kubelet/apis/config/validation (the configuration as a whole), the constructors of the
 managers in pkg/kubelet/cm, cmd/kubelet/app/server.go (``reservedSystemCPUs``), pkg/features (gates). Not judged: keys
-that neither our pages nor our remedies name, and which options of a policy a gate hides.
+that neither our pages nor our remedies name, the sums of a static memory manager, which a remedy switches off, and the
+gate of beta options where somebody has switched it off.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +29,27 @@ _KNOWN_WORDS: Final = {
 BY_SOCKET, _ACROSS_CORES = "align-by-socket", "distribute-cpus-across-cores"
 _NOT_ACROSS_CORES: Final = {"full-pcpus-only", "distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"}
 CPU_OPTIONS: Final = tuple(sorted({*_NOT_ACROSS_CORES, BY_SOCKET, _ACROSS_CORES, "strict-cpu-reservation"}))
-_TOPOLOGY_OPTIONS: Final = ("prefer-closest-numa-nodes", "max-allowable-numa-nodes")
+_NODE_LIMIT: Final = "max-allowable-numa-nodes"
+_TOPOLOGY_OPTIONS: Final = ("prefer-closest-numa-nodes", _NODE_LIMIT)
+# The version that knows an option first, and the last that hides it behind the gate of alpha options, as far as known.
+_KNOWN_FROM: Final = {
+    _ACROSS_CORES: (1, 31),
+    _NODE_LIMIT: (1, 31),
+    "prefer-align-cpus-by-uncorecache": (1, 32),
+    "strict-cpu-reservation": (1, 32),
+}
+_ALPHA_UNTIL: Final = {
+    "strict-cpu-reservation": (1, 32),
+    "distribute-cpus-across-numa": (1, 32),
+    "prefer-align-cpus-by-uncorecache": (1, 33),
+    BY_SOCKET: (1, 34),
+    _ACROSS_CORES: (1, 34),
+}
+_ALPHA_GATE: Final = f"{keys.FEATURE_GATES}.CPUManagerPolicyAlphaOptions"
+_LEAST_NODE_LIMIT: Final = 8
+# As Go's strconv.ParseBool reads them.
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 # What enforceNodeAllocatable may hold, and the key that has to stand beside it.
 _ENFORCEABLE: Final = {
     "pods": "",
@@ -38,6 +59,7 @@ _ENFORCEABLE: Final = {
     "kube-reserved": keys.KUBE_CGROUP,
     "kube-reserved-compressible": keys.KUBE_CGROUP,
 }
+_COMPRESSIBLE_FROM: Final = (1, 32)
 # Gates: the version from which only "true" is taken, and the one from which the name is unknown (None: not yet).
 _GATES: Final[dict[str, tuple[tuple[int, int], tuple[int, int] | None]]] = {
     "CPUManager": ((1, 26), (1, 33)),
@@ -58,6 +80,11 @@ class StartHost:
 
     version: tuple[int, int] | None = None
     online: CpuSet = CpuSet()
+
+    @property
+    def named(self) -> str:
+        """The version as people write it; '' for an unknown one."""
+        return ".".join(map(str, self.version or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +140,38 @@ def _options(settings: KubeletSettings, host: StartHost) -> Iterator[StartProble
                     f"{_listed(found)} stand with {key}: none, which takes no {mapping}", removal(settings, mapping)
                 )
             continue
-        if unknown := [each for each in found if each.key.partition(".")[2] not in known]:
-            yield StartProblem(f"{_listed(unknown)} are no options that the kubelet knows", removal(settings, mapping))
-        names = {each.key.partition(".")[2] for each in found if each.value == "true"}
+        for wrong, why in _wrong_options(found, known, settings, host):
+            yield StartProblem(f"{_listed(wrong)} {why}", removal(settings, mapping))
+        names = {each.key.partition(".")[2] for each in found if each.value in _TRUE}
         if _ACROSS_CORES in names and names & _NOT_ACROSS_CORES:
             yield StartProblem(f"{_listed(found)} exclude each other", removal(settings, mapping))
         if BY_SOCKET in names and settings.get(keys.TOPOLOGY_POLICY).value == _SINGLE_NODE:
             text = f"{_listed(found)} and {keys.TOPOLOGY_POLICY}: {_SINGLE_NODE} exclude each other"
             yield StartProblem(text, removal(settings, mapping))
+
+
+def _wrong_options(
+    found: Sequence[Setting], known: Sequence[str], settings: KubeletSettings, host: StartHost
+) -> Iterator[tuple[list[Setting], str]]:
+    """Yield the options that are not known, need a gate, or have an unreadable value, each kind with its reason."""
+    has_alpha = settings.get(_ALPHA_GATE).value in _TRUE
+    wrong: dict[str, list[Setting]] = {}
+    for each in found:
+        name = each.key.partition(".")[2]
+        if name not in known:
+            why = "are no options that the kubelet knows"
+        elif host.version and host.version < _KNOWN_FROM.get(name, host.version):
+            why = f"are no options that kubelet {host.named} knows"
+        elif host.version and not has_alpha and host.version <= _ALPHA_UNTIL.get(name, (0, 0)):
+            why = f"need {_ALPHA_GATE}: true in kubelet {host.named}"
+        elif name == _NODE_LIMIT and not (each.value.isdecimal() and int(each.value) >= _LEAST_NODE_LIMIT):
+            why = f"must be a number of at least {_LEAST_NODE_LIMIT}"
+        elif name != _NODE_LIMIT and each.value not in _TRUE | _FALSE:
+            why = "must be true or false"
+        else:
+            continue
+        wrong.setdefault(why, []).append(each)
+    yield from ((options, why) for why, options in wrong.items())
 
 
 def _memory(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
@@ -191,7 +242,7 @@ def _enforcement(settings: KubeletSettings, host: StartHost) -> Iterator[StartPr
     """Enforce reservations only on cgroups that are named."""
     setting = settings.get(keys.ENFORCED)
     words = [word.strip() for word in setting.value.split(",") if word.strip()]
-    kept = list(dict.fromkeys(word for word in words if _is_enforceable(settings, word)))
+    kept = list(dict.fromkeys(word for word in words if _is_enforceable(settings, host, word)))
     if len(kept) > 1:
         kept = [word for word in kept if word != "none"]
     kept = [word for word in kept if f"{word}-compressible" not in kept]
@@ -206,8 +257,10 @@ def _enforcement(settings: KubeletSettings, host: StartHost) -> Iterator[StartPr
         yield StartProblem(f"{per_qos.sentence}, which needs {keys.ENFORCED}: none", (edit_of(per_qos, "true"),))
 
 
-def _is_enforceable(settings: KubeletSettings, word: str) -> bool:
+def _is_enforceable(settings: KubeletSettings, host: StartHost, word: str) -> bool:
     needs = _ENFORCEABLE.get(word)
+    if word.endswith("-compressible") and host.version and host.version < _COMPRESSIBLE_FROM:
+        return False
     return needs is not None and (not needs or bool(settings.get(needs).value))
 
 
@@ -228,7 +281,7 @@ def _gates(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]
     for setting in settings.entries(keys.FEATURE_GATES) if host.version else ():
         name = setting.key.partition(".")[2]
         locked, gone = _GATES.get(name, (None, None))
-        version = f"kubelet {'.'.join(map(str, host.version or ()))}"
+        version = f"kubelet {host.named}"
         if host.version and gone and host.version >= gone:
             yield StartProblem(f"{_listed([setting])}: {version} knows no such gate", removal(settings, setting.key))
         elif host.version and locked and host.version >= locked and setting.value == "false":

@@ -22,6 +22,7 @@ LINES = (
     "cpuManagerPolicy: Static",
     'cpuManagerPolicyOptions: {full-pcpus-only: "true"}',
     'cpuManagerPolicyOptions: {align-by-socket: "true", nothing: "true"}',
+    'cpuManagerPolicyOptions: {strict-cpu-reservation: "yes"}',
     "memoryManagerPolicy: none",
     "memoryManagerPolicy: Static",
     "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 0, limits: {memory: 1Gi}}]",
@@ -33,6 +34,7 @@ LINES = (
     'systemReserved: {cpu: "99"}',
     "kubeReservedCgroup: /runtime",
     "enforceNodeAllocatable: [pods, system-reserved]",
+    "enforceNodeAllocatable: [pods, kube-reserved-compressible]",
     "cpuManagerReconcilePeriod: soon",
     "containerRuntimeEndpoint: tcp://1.2.3.4:5",
 )
@@ -42,7 +44,7 @@ CONFIGURED = tuple(name for name, root in ROOTS.items() if root.config)
 def reasons(facts: HostFacts) -> set[str]:
     """Why the kubelet would end at its next start, each as the first key to change, or as a former state."""
     assert facts.cpus is not None
-    host = StartHost(online=facts.cpus.online)
+    host = StartHost(facts.kubelet.minor, facts.cpus.online)
     found = {problem.edits[0].key for problem in start_problems(facts.kubelet.next, host)}
     return found | {finding.code for finding in examine(facts).findings if finding.code == "manager-state"}
 

@@ -96,6 +96,62 @@ def test_options_go_from_every_place_that_has_them() -> None:
     ]
 
 
+UNCORE = "prefer-align-cpus-by-uncorecache"
+ALPHA = "featureGates: {CPUManagerPolicyAlphaOptions: true}"
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "why"),
+    [
+        ("full-pcpus-only: 'True'", (1, 30), ""),
+        ("full-pcpus-only: 'yes'", None, "must be true or false"),
+        ("strict-cpu-reservation: 'true'", (1, 31), "are no options that kubelet 1.31 knows"),
+        ("strict-cpu-reservation: 'true'", (1, 32), "need featureGates.CPUManagerPolicyAlphaOptions: true"),
+        ("strict-cpu-reservation: 'true'", (1, 33), ""),
+        (f"{UNCORE}: 'true'", (1, 33), "need featureGates.CPUManagerPolicyAlphaOptions: true in kubelet 1.33"),
+        (f"{UNCORE}: 'true'", (1, 34), ""),
+        ("align-by-socket: 'true'", (1, 34), "need featureGates.CPUManagerPolicyAlphaOptions: true in kubelet 1.34"),
+        ("align-by-socket: 'true'", (1, 37), ""),
+        ("align-by-socket: 'true'", None, ""),
+    ],
+)
+def test_an_option_is_judged_by_its_value_and_by_the_version(
+    options: str, version: tuple[int, int] | None, why: str
+) -> None:
+    text = f"{STATIC}cpuManagerPolicyOptions: {{{options}}}\n"
+    found = problems(settings(text), version)
+    assert [why in problem.text for problem in found] == ([True] if why else [])
+    assert problems(settings(text + ALPHA), version) == (found if why[:4] != "need" else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "version", "why"),
+    [
+        ("12", (1, 31), ""),
+        ("7", (1, 31), "must be a number of at least 8"),
+        ("many", (1, 31), "must be a number of at least 8"),
+        ("12", (1, 30), "are no options that kubelet 1.30 knows"),
+    ],
+)
+def test_the_limit_of_numa_nodes_is_judged(value: str, version: tuple[int, int], why: str) -> None:
+    options = f'topologyManagerPolicyOptions: {{max-allowable-numa-nodes: "{value}"}}'
+    found = problems(settings(f"topologyManagerPolicy: restricted\n{options}"), version)
+    assert [why in problem.text for problem in found] == ([True] if why else [])
+
+
+def test_options_exclude_each_other_in_any_spelling_of_true() -> None:
+    options = 'cpuManagerPolicyOptions: {full-pcpus-only: "1", distribute-cpus-across-cores: "T"}'
+    (found,) = problems(settings(f"{STATIC}{options}"))
+    assert "exclude each other" in found.text
+
+
+def test_compressible_reservations_are_enforced_from_1_32_on() -> None:
+    given = settings("kubeReservedCgroup: /r\nenforceNodeAllocatable: [pods, kube-reserved-compressible]")
+    assert problems(given, (1, 32)) == problems(given) == []
+    (found,) = problems(given, (1, 31))
+    assert [str(edit) for edit in found.edits] == ["set enforceNodeAllocatable: [pods] in /k.yaml"]
+
+
 @pytest.mark.parametrize(
     ("gate", "version", "count"),
     [
