@@ -20,6 +20,7 @@ from policies.devices.device_types import OWN_DOMAIN as OWN_DOMAIN
 from policies.devices.device_types import RDMA as RDMA
 from policies.devices.device_types import RESOURCE_OF as RESOURCE_OF
 from policies.devices.device_types import VENDOR_OF as VENDOR_OF
+from policies.devices.device_types import is_accelerator as is_accelerator
 from policies.devices.device_types import type_of as type_of
 from policies.devices.device_types import types_alike as types_alike
 from policies.devices.device_types import vendor_of as vendor_of

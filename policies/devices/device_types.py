@@ -50,7 +50,9 @@ RESOURCE_OF: Final[Mapping[str, str]] = {vendor.name: vendor.resource for vendor
 VENDOR_OF: Final[Mapping[str, str]] = {resource: name for name, resource in RESOURCE_OF.items()}
 _NAMES: Final = {vendor.pci_id: vendor.name for vendor in VENDORS}
 
-_DISPLAYS: Final = (0x0300, 0x0302, 0x0380)
+_3D: Final = 0x0302
+_DISPLAYS: Final = (0x0300, _3D, 0x0380)
+_DISPLAY_BASE: Final = 0x03
 _ACCELERATORS: Final = 0x1200
 _NETWORK: Final = (0x0200, 0x0207)
 # They compute nothing. Of management processors: ASPEED, Matrox, Silicon Motion, XGI.
@@ -106,6 +108,16 @@ DEVICE_TYPES: Final = tuple(each.name for each in TYPES)
 def type_of(device: Device) -> str:
     """Return the type of a PCI function; '' for one of no type."""
     return next((each.name for each in _by_class(device) if each.is_one(device)), "")
+
+
+def is_accelerator(device: Device) -> bool:
+    """Return whether a function that no list names is there to compute, by its class and vendor alone.
+
+    Narrower than a type, and wider: any 3D controller and processing accelerator is; a VGA or other display controller
+    of another vendor than NVIDIA is not, as it may be the console of the board's management.
+    """
+    is_display = device.class_code >> 16 == _DISPLAY_BASE and device.vendor == NVIDIA.pci_id
+    return device.class_code >> 8 in (_3D, _ACCELERATORS) or is_display
 
 
 def types_alike(device: Device) -> tuple[str, ...]:

@@ -21,16 +21,13 @@ from policies.devices import (
     address_in,
     identities_held,
     identities_of,
+    is_accelerator,
 )
 from policies.devices.costs import DeviceCatalog
 from policies.hardware.siblings import Shifts, siblings_of
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import Device, Machine
+from sysfs.model import Machine
 
-# PCI classes and a vendor (https://pci-ids.ucw.cz): 3D controllers and processing accelerators. A display controller of
-# another vendor than NVIDIA may be the console of the board's management.
-_CLASSES: Final = (0x0302, 0x1200)
-_DISPLAY, _NVIDIA = 0x03, 0x10DE
 _KINDS: Final = (GPU, "fpga")
 
 
@@ -142,15 +139,10 @@ def accelerators_of(machine: Machine, devices: Iterable[InventoryDevice]) -> tup
     by_class = [
         (device.node, frozenset((device.address,)))
         for device in machine.devices
-        if _is_accelerator(device) and device.address not in listed
+        if is_accelerator(device) and device.address not in listed
     ]
     found = [Accelerator(_cpus_at(machine, node), identities) for node, identities in (*kinds, *by_class)]
     return tuple(each for each in found if each.cpus)
-
-
-def _is_accelerator(device: Device) -> bool:
-    is_display = device.class_code >> 16 == _DISPLAY and device.vendor == _NVIDIA
-    return device.class_code >> 8 in _CLASSES or is_display
 
 
 def _cpus_at(machine: Machine, home: int | None) -> int:
