@@ -1,4 +1,4 @@
-"""Read links between GPUs from a file: the text of ``nvidia-smi topo -m``, a published word, or YAML with matrices."""
+"""Read links between GPUs from a file: text of NVIDIA's or AMD's tools, a published word, or YAML with matrices."""
 
 import json
 import re
@@ -12,12 +12,14 @@ from policies.devices.links import (
     MAX_NVLINKS,
     SELF,
     UNKNOWN,
+    Link,
     LinkError,
     LinkMatrix,
     link_of,
     matrix_of,
     read_annotation,
     read_links,
+    xgmi_of,
 )
 from sysfs.documents.forms import form
 from sysfs.documents.table import Form, KeyRow, Table
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 # The document that stands for a file of text has only this key, so that errors can name the file's own lines.
 _WHOLE_FILE = "the whole file"
-_YAML = re.compile(r"""(?:^|[\s{,"'])(?:nvlink|pcie|text|options)["']?\s*:""")
+_YAML = re.compile(r"""(?:^|[\s{,"'])(?:nvlink|pcie|xgmi|text|options)["']?\s*:""")
 _PUBLISHED = re.compile(r"v\d+\.\S*")
 # The matrix of 16 GPUs with as many NICs has 10 KiB.
 _MAX_CHARACTERS = 1 << 20
@@ -52,7 +54,8 @@ def read_link_text(text: str, name: str, dialect: Dialect) -> LinkMatrix:
     """Return the matrix of a file's text, of which ``name`` is the file. Raises DocumentError."""
     form = FileForm(
         "GPU links",
-        "what nvidia-smi topo -m or cri-proxy gpu publish prints, or nvlink: and pcie:",
+        "what nvidia-smi topo -m, rocm-smi --showtopo, amd-smi topology or cri-proxy gpu publish prints, or nvlink:, "
+        "xgmi: and pcie:",
         "cri-proxy gpu topology",
         dialect,
         _has_links,
@@ -123,13 +126,22 @@ def _path(word: str) -> str | None:
     return None if link is None or link.nvlinks else link.pcie
 
 
+_XGMI = _matrix({SELF: Link()}, xgmi_of, "XGMI, XGMI and a number of links, XGMI/ and hops, or - for none")
 _NVLINKS = _matrix({SELF: 0, "0": 0}, _links, f"a number of links from 0 to {MAX_NVLINKS}")
 _PATHS = _matrix({SELF: SELF}, _path, "a word like PIX or SYS, or - for none that is known")
 LINKS = Table(
     lambda **given: given,
     KeyRow("nvlink", _NVLINKS, "rows of numbers of NVLinks; `X` or 0 to itself"),
     KeyRow("pcie", _PATHS, "rows of words of `nvidia-smi topo -m`: `PIX`, `NODE`, ...; `X` to itself, `-`: unknown"),
-    KeyRow("text", form(_text), "instead of both: what `nvidia-smi topo -m` or `cri-proxy gpu publish` prints"),
+    KeyRow(
+        "xgmi", _XGMI, "rows of words for XGMI: `XGMI`, `XGMI4` for four links, `XGMI/2` for two hops; `X`, `-`: none"
+    ),
+    KeyRow(
+        "text",
+        form(_text),
+        "instead of these: what `nvidia-smi topo -m`, `rocm-smi --showtopo`, `amd-smi topology` or "
+        "`cri-proxy gpu publish` prints",
+    ),
     name="the document",
     ignored=("options",),
 )
@@ -142,19 +154,27 @@ def read_link_document(root: YamlField) -> LinkMatrix:
         return _text(keys[_WHOLE_FILE], "the file")
     fields = LINKS.fields(root)
     if ("text" in fields) == bool(fields.keys() - {"text"}):
-        raise root.refuse("give nvlink: and pcie: (one may be missing), or text:, and not both")
+        raise root.refuse("give nvlink:, xgmi: and pcie: (some may be missing), or text:, and not both")
     given = LINKS.made(fields)
     try:
-        return given["text"] if "text" in given else matrix_of(given.get("nvlink", ()), given.get("pcie", ()))
+        tables = (given.get(key, ()) for key in ("nvlink", "pcie", "xgmi"))
+        return given["text"] if "text" in given else matrix_of(*tables)
     except LinkError as error:
         raise next(iter(fields.values())).refuse(error.sentence) from None
 
 
 def links_value(links: LinkMatrix) -> Mapping[str, object]:
-    """Return the document of a matrix: both of its tables, without the one that says nothing."""
+    """Return the document of a matrix: its tables, without those that say nothing."""
     order = range(max(links.indices, default=-1) + 1)
     rows = [[links.link(one, other) for other in order] for one in order]
     nvlinks = [[link.nvlinks for link in row] for row in rows]
     pcie = [[SELF if one == other else link.pcie for other, link in enumerate(row)] for one, row in enumerate(rows)]
-    is_linked, is_placed = any(map(any, nvlinks)), any(link.pcie != UNKNOWN for row in rows for link in row)
-    return ({"nvlink": nvlinks} if is_linked or not is_placed else {}) | ({"pcie": pcie} if is_placed else {})
+    xgmi = [[_xgmi_word(link, one == other) for other, link in enumerate(row)] for one, row in enumerate(rows)]
+    is_placed = any(link.pcie != UNKNOWN for row in rows for link in row)
+    has_xgmi = any(link.xgmi for row in rows for link in row)
+    found: dict[str, object] = {"nvlink": nvlinks} if any(map(any, nvlinks)) or not (is_placed or has_xgmi) else {}
+    return found | ({"xgmi": xgmi} if has_xgmi else {}) | ({"pcie": pcie} if is_placed else {})
+
+
+def _xgmi_word(link: Link, is_itself: bool) -> str:
+    return SELF if is_itself else link.word if link.xgmi else UNKNOWN

@@ -32,7 +32,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_repeated(parser, "--resource", "TYPE=NAME", f"{named} (default: each type that there is, as cri-proxy.io/TYPE)")
     offered = "whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
     add_repeated(parser, "--offer", "TYPE=FORM", f"{offered}device is offered N times")
-    add_path(parser, "--links", "FILE", "the output of nvidia-smi topo -m: linked GPUs first")
+    add_path(
+        parser,
+        "--links",
+        "FILE",
+        "the output of nvidia-smi topo -m, rocm-smi --showtopo or amd-smi topology: linked GPUs first",
+    )
     add_path(parser, "--costs", "FILE", "a cost file: devices that are near each other first")
     add_path(parser, "--plugin-dir", "DIR", "the kubelet's (default: /var/lib/kubelet/device-plugins)")
     numbers = "where the numbers of scanned devices are kept over restarts: /var/lib/cri-proxy, for the numbers that "

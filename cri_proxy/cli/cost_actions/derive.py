@@ -41,7 +41,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     reached = "only the costs of reaching this PCI device, under a name of its own: an address, or a path of sysfs"
     add_repeated(parser, "--device", "[NAME=]ADDRESS", f"{reached}; repeatable")
     parser.add_argument(
-        "--topo", metavar="FILE", help="GPUs and NICs from the text of nvidia-smi topo -m, too; - is standard input"
+        "--topo",
+        metavar="FILE",
+        help="GPUs and NICs from the text of nvidia-smi topo -m, rocm-smi or amd-smi, too; - is standard input",
     )
     listed = "devices of which a plugin only lists the NUMA nodes, too: example.com/gpu/gpu0-3=0,1; repeatable"
     add_repeated(parser, "--numa", "NAME=NODES", listed, argument(_listed))

@@ -94,7 +94,8 @@ def _text(answer: AllocateAnswer) -> str:
         return "\n".join(paragraph(found.rejected, "  ", first="rejected: "))
     lines = paragraph(", ".join(f"GPU{gpu}" for gpu in found.devices), "  ", first=f"score {found.score}: ")
     width = max((len(pair) for pair, _, _ in answer.pairs), default=0)
-    lines += [f"  {pair:<{width}}  {word:<4}  {points}" for pair, word, points in answer.pairs]
+    of_word = max((len(word) for _, word, _ in answer.pairs), default=0)
+    lines += [f"  {pair:<{width}}  {word:<{max(4, of_word)}}  {points}" for pair, word, points in answer.pairs]
     if found.total is not None:
         proof = "the best of all partitions" if found.is_optimal else "not proved to be the best of all partitions"
         lines += ["", f"score of the partition {found.total}, {proof}"]

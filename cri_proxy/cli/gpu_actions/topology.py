@@ -1,16 +1,17 @@
 """``cri-proxy gpu topology``: show how the GPUs and NICs of a node reach each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cri_proxy.cli.documents import DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic, cut_off, unlinked
 
-HELP = "show the matrix of links that nvidia-smi topo -m has printed, or that a YAML file has"
+HELP = "show the matrix of links that nvidia-smi or AMD's tools have printed, or that a YAML file has"
 EXAMPLE = """\
 cri-proxy gpu topology configs/links/server.txt
-nvidia-smi topo -m | cri-proxy gpu topology - -o json"""
+nvidia-smi topo -m | cri-proxy gpu topology - -o json
+cri-proxy gpu topology configs/links/mi300x.txt"""
 
 # A file may have options for the other actions; they change no matrix.
 _OPTIONS = (*allocate.OPTIONS, score.REQUEST)
@@ -18,7 +19,7 @@ _OPTIONS = (*allocate.OPTIONS, score.REQUEST)
 
 def _plain(matrix: LinkMatrix) -> object:
     return {
-        "gpus": [{"index": gpu.index, "numa": _numa(gpu), "cpus": gpu.cpus or None} for gpu in matrix.gpus],
+        "gpus": [_plain_gpu(gpu) for gpu in matrix.gpus],
         "links": [[_word(matrix, one.name, other.name) for other in matrix.gpus] for one in matrix.gpus],
         "nics": [
             {
@@ -29,6 +30,11 @@ def _plain(matrix: LinkMatrix) -> object:
             for nic in matrix.nics
         ],
     }
+
+
+def _plain_gpu(gpu: MatrixGpu) -> Mapping[str, object]:
+    plain = {"index": gpu.index, "numa": _numa(gpu), "cpus": gpu.cpus or None}
+    return plain | ({"address": gpu.address} if gpu.address else {})
 
 
 def _numa(gpu: MatrixGpu) -> int | str | None:
@@ -54,17 +60,19 @@ def _text(matrix: LinkMatrix) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     names = [f"{nic.name}: {nic.device}" for nic in matrix.nics if nic.device not in ("", nic.name)]
-    names += _without_nvlinks(matrix)
+    names += [f"{gpu.name}: {gpu.address}" for gpu in matrix.gpus if gpu.address]
+    names += _without_links(matrix)
     return "\n".join([*lines, *([""] if names else []), *names])
 
 
-def _without_nvlinks(matrix: LinkMatrix) -> list[str]:
-    """Return what to know of GPUs without any NVLink beside others that have it."""
+def _without_links(matrix: LinkMatrix) -> list[str]:
+    """Return what to know of GPUs without any NVLink or XGMI beside others that have it."""
     found = unlinked(matrix)
     if not found:
         return []
     has = "has" if len(found) == 1 else "have"
-    text = f"{', '.join(f'GPU{number}' for number in found)} {has} no NVLink, which other GPUs have"
+    kind = "XGMI" if any(link.xgmi for link in matrix.links.values()) else "NVLink"
+    text = f"{', '.join(f'GPU{number}' for number in found)} {has} no {kind}, which other GPUs have"
     return [f"{text}, and {'is' if len(found) == 1 else 'are'} given last" if cut_off(matrix) else text]
 
 

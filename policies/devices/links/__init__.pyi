@@ -25,6 +25,7 @@ from policies.devices.links.matrix import pair_points as pair_points
 from policies.devices.links.matrix import points_between as points_between
 from policies.devices.links.matrix import set_points as set_points
 from policies.devices.links.matrix import unlinked as unlinked
+from policies.devices.links.matrix import xgmi_of as xgmi_of
 from policies.devices.links.node_scores import FULL_SCORE as FULL_SCORE
 from policies.devices.links.node_scores import NodeScore as NodeScore
 from policies.devices.links.node_scores import node_score as node_score

@@ -3,7 +3,8 @@
 The text of ``nvidia-smi topo -m`` has lines and spaces, which a label may not have, and is twenty times as long. In
 ``v1.0t3.n0x2n1x2.v12sx4v12`` stand, with dots between: the version; the GPUs, ``0t3`` for 0 to 3 and ``a`` between
 parts; the NUMA nodes of each, ``n0a1`` for 0 and 1 and ``u`` where they are unknown; and the link of each pair, those
-of the first GPU first, as ``v12`` for NV12 or a letter. ``x4`` behind a node or link: it stands four times.
+of the first GPU first: ``v12`` for NV12, ``g4`` for four XGMI links, ``j2`` for XGMI over two hops, or a letter. ``x4``
+behind a node or link: it stands four times.
 """
 
 import re
@@ -27,7 +28,7 @@ _LETTERS: Final = {"SYS": "s", "NODE": "n", "PHB": "h", "PXB": "m", "PIX": "p", 
 _WORDS: Final = {letter: word for word, letter in _LETTERS.items()}
 _TIMES: Final = r"(?:x([1-9]\d{0,3}))?"
 _PLACES: Final = re.compile(rf"(u|n\d{{1,4}}(?:a\d{{1,4}})*){_TIMES}")
-_LINKS: Final = re.compile(rf"(v[1-9]\d{{0,2}}|[{''.join(_WORDS)}]){_TIMES}")
+_LINKS: Final = re.compile(rf"(v[1-9]\d{{0,2}}|g[1-9]\d?|j[2-9]|[{''.join(_WORDS)}]){_TIMES}")
 _RUN: Final = re.compile(r"(0|[1-9]\d{0,3})(?:t([1-9]\d{0,3}))?")
 _GPUS: Final = "expected numbers of GPUs, ascending, like 0t7, or 0t3a5 for 0 to 3 and 5"
 _PAIRS: Final = MAX_PUBLISHED_GPUS * (MAX_PUBLISHED_GPUS - 1) // 2
@@ -113,11 +114,21 @@ def joined_labels(labels: Mapping[str, str]) -> str:
 
 
 def _token(link: Link) -> str:
+    if link.xgmi:
+        return f"j{link.xgmi_hops}" if link.xgmi_hops > 1 else f"g{link.xgmi}"
     return f"v{link.nvlinks}" if link.nvlinks else _LETTERS[link.pcie]
 
 
 def _link(token: str) -> Link:
-    return Link(int(token[1:])) if token.startswith("v") else Link(pcie=_WORDS[token])
+    match token[0]:
+        case "v":
+            return Link(int(token[1:]))
+        case "g":
+            return Link(xgmi=int(token[1:]))
+        case "j":
+            return Link(xgmi=1, xgmi_hops=int(token[1:]))
+        case _:
+            return Link(pcie=_WORDS[token])
 
 
 def _nodes(place: str) -> NodeSet:

@@ -1,4 +1,4 @@
-r"""Read the matrix that ``nvidia-smi topo -m`` prints, in every form it has had.
+r"""Read the matrix that ``nvidia-smi topo -m`` prints, in every form it has had; AMD's tables are read elsewhere.
 
 Columns are apart by tabs or spaces; escape codes, ``\r`` and any text around the matrix are passed over. Behind the
 devices may stand CPU Affinity, NUMA Affinity and GPU NUMA ID. NICs are named in the columns (old) or in a legend. A MIG
@@ -7,9 +7,10 @@ device has no row of its own: the matrix has whole GPUs.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 
+from policies.devices.links.amd import SAVE_AMD
+from policies.devices.links.amd_json import read_amd_json
+from policies.devices.links.amd_text import read_amd_text
 from policies.devices.links.matrix import (
     MAX_DEVICES,
     PCI_WORDS,
@@ -21,13 +22,10 @@ from policies.devices.links.matrix import (
     MatrixGpu,
     MatrixNic,
 )
+from policies.devices.links.rows import TextRow, rows_of
 from sysfs.cpuset import CpuSetError, NodeSet
 
 _OLD_WORDS = {"SOC": "SYS", "N/A": UNKNOWN}
-# Codes of terminals, also where a log or a clipboard has lost their first character.
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])|\[[0-9;]*m")
-# A list of CPUs with spaces is one word.
-_CELL = re.compile(r"\S+(?:(?<=\d,)[^\S\n]+(?=\d)\S+)*")
 _GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})\Z")
 _NIC = re.compile(r"NIC\d+\Z")
 _NVLINKS = re.compile(r"NV([1-9]\d{0,2})\Z")
@@ -39,19 +37,6 @@ _PLACES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _FIRST_WORDS = tuple(name.split()[0] for name in _PLACES)
 _NONE = ("", "N/A")
 _WHOLE_TEXT = "where the line with the columns is cut or broken, save what nvidia-smi topo -m prints to a file"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of the text: its number, its words with their columns (both from 1), and itself without escape codes."""
-
-    line: int
-    cells: Sequence[tuple[int, str]]
-    text: str
-
-    def error(self, cell: int, problem: str) -> LinkError:
-        column, token = self.cells[cell]
-        return LinkError(self.line, column, token[:20], problem)
 
 
 def link_of(word: str) -> Link | None:
@@ -68,23 +53,27 @@ def link_of(word: str) -> Link | None:
 
 
 def read_links(text: str) -> LinkMatrix:
-    """Return the matrix of a text; an empty one where the tool found no GPU. Raises LinkError."""
+    """Return the matrix of a text, of NVIDIA's tools or AMD's; an empty one where the tool found no GPU.
+
+    Raises LinkError.
+    """
+    for read in (read_amd_json, read_amd_text):
+        matrix = read(text)
+        if matrix is not None:
+            return matrix
     try:
         return _matrix(text)
     except LinkError:
         if found := _AMD_TEXT.search(text):
             before = text[: found.start()]
-            problem = (
-                "this is of AMD's tools; expected the text of nvidia-smi topo -m. "
-                "The nodes of AMD's GPUs can be given to cri-proxy costs derive with --numa"
-            )
             line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            problem = f"this is of AMD's tools, and has no whole table of links; {SAVE_AMD}"
             raise LinkError(line, column, found[0], problem) from None
         raise
 
 
 def _matrix(text: str) -> LinkMatrix:
-    rows = [_row(number, line) for number, line in enumerate(text.split("\n"), 1)]
+    rows = rows_of(text)
     at = _header(rows)
     if at is None:
         if _NO_GPU.search(text):
@@ -104,26 +93,19 @@ def _matrix(text: str) -> LinkMatrix:
     return LinkMatrix(gpus, nics, links)
 
 
-def _row(number: int, line: str) -> _Row:
-    text = _ESCAPE.sub(lambda found: " " * len(found[0]), line)
-    # Longer lines than this are none of the matrix: a column for each device, and the places.
-    cells = [(cell.start() + 1, "".join(cell[0].split())) for cell in islice(_CELL.finditer(text), MAX_DEVICES + 8)]
-    return _Row(number, cells, text)
-
-
-def _header(rows: Sequence[_Row]) -> int | None:
+def _header(rows: Sequence[TextRow]) -> int | None:
     """Return the index of the line with the columns."""
     for i, row in enumerate(rows):
-        if row.cells and SELF not in [word for _, word in row.cells]:
+        if row.cells and SELF not in row.words:
             first = row.cells[0][1]
             if _GPU.match(first) or _NIC.match(first):
                 return i
     return None
 
 
-def _names(header: _Row) -> tuple[str, ...]:
+def _names(header: TextRow) -> tuple[str, ...]:
     """Return the devices on the line with the columns."""
-    words = [word for _, word in header.cells]
+    words = header.words
     end = next((at for at, word in enumerate(words) if word in _FIRST_WORDS), len(words))
     if end > MAX_DEVICES:
         raise header.error(end - 1, f"more than {MAX_DEVICES} devices; at most {MAX_DEVICES} are read")
@@ -133,8 +115,8 @@ def _names(header: _Row) -> tuple[str, ...]:
     return tuple(words[:end])
 
 
-def _rows(rows: Sequence[_Row], names: frozenset[str]) -> Mapping[str, _Row]:
-    found: dict[str, _Row] = {}
+def _rows(rows: Sequence[TextRow], names: frozenset[str]) -> Mapping[str, TextRow]:
+    found: dict[str, TextRow] = {}
     for row in rows:
         name = row.cells[0][1] if row.cells else ""
         if name in names:
@@ -147,7 +129,9 @@ def _rows(rows: Sequence[_Row], names: frozenset[str]) -> Mapping[str, _Row]:
     return found
 
 
-def _links(names: Sequence[str], found: Mapping[str, _Row], header: _Row) -> Iterator[tuple[tuple[str, str], Link]]:
+def _links(
+    names: Sequence[str], found: Mapping[str, TextRow], header: TextRow
+) -> Iterator[tuple[tuple[str, str], Link]]:
     known: dict[tuple[str, str], Link] = {}
     for at, one in enumerate(names):
         if one not in found:
@@ -170,9 +154,9 @@ def _links(names: Sequence[str], found: Mapping[str, _Row], header: _Row) -> Ite
             yield (one, other), link
 
 
-def _places(header: _Row, names: Sequence[str]) -> Sequence[str]:
+def _places(header: TextRow, names: Sequence[str]) -> Sequence[str]:
     """Return the columns behind the devices. Raises LinkError for a line of columns that has lost some."""
-    rest = [word for _, word in header.cells[len(names) :]]
+    rest = header.words[len(names) :]
     found = []
     for place in _PLACES:
         words = place.split()
@@ -187,7 +171,7 @@ def _places(header: _Row, names: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def _gpu(name: str, row: _Row, devices: int, columns: Sequence[str]) -> MatrixGpu:
+def _gpu(name: str, row: TextRow, devices: int, columns: Sequence[str]) -> MatrixGpu:
     """Return a GPU with what the columns behind the devices tell."""
     cells = row.cells[devices + 1 :]
     if len(cells) > len(columns):
@@ -219,7 +203,7 @@ def _between_tabs(rest: str, start: int) -> list[tuple[int, str]]:
     return found[1:]
 
 
-def _legend(rows: Sequence[_Row]) -> Mapping[str, str]:
+def _legend(rows: Sequence[TextRow]) -> Mapping[str, str]:
     """Return the names of the NIC legend. Raises LinkError for a line of it that names nothing."""
     names: dict[str, str] = {}
     for i, row in enumerate(rows):

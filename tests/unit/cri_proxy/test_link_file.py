@@ -1,11 +1,13 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.link_file import as_link_document, read_link_document, read_link_text
+from cri_proxy.link_file import as_link_document, links_value, read_link_document, read_link_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.links import Link, LinkMatrix
+from tests.fakes.amd_texts import AmdMachine, amd_smi, amd_smi_json, islands, packages, rocm_smi, rocm_smi_json
 from tests.fakes.secret_files import MARK, SECRETS
 from tests.unit.policies.devices.links.machines import KEP_690, kep_690
 
@@ -55,6 +57,22 @@ def test_both_kinds_of_links_and_several_documents() -> None:
     assert second.link(0, 1) == Link(0, "PIX")
 
 
+@pytest.mark.parametrize("machine", [islands(), packages()])
+def test_tables_of_amds_tools_are_a_file_of_links_in_every_form(machine: AmdMachine) -> None:
+    for text in (amd_smi(machine), amd_smi_json(machine), rocm_smi(machine), rocm_smi_json(machine)):
+        (found,) = documents(text)
+        (again,) = documents(json.dumps(links_value(found)))
+        assert again.links == found.links
+        (inside,) = documents(json.dumps({"text": text}))
+        assert inside == found
+
+
+@pytest.mark.parametrize("word", ["XGMI0", "XGMI/1", "XGMI/10", "PCIE", "xgmi", "XGMI100"])
+def test_a_word_for_xgmi_is_told_with_what_was_expected(word: str) -> None:
+    with pytest.raises(DocumentError, match=f"xgmi: GPU0 to GPU1: expected XGMI, XGMI and a number .* got '{word}'"):
+        documents(f'xgmi: ["X {word}", "{word} X"]')
+
+
 def test_every_gpu_of_the_story_has_six_links() -> None:
     first, _ = documents(STORY.read_text())
     assert {sum(first.link(i, j).nvlinks for j in range(8)) for i in range(8)} == {6}
@@ -71,8 +89,8 @@ def test_every_gpu_of_the_story_has_six_links() -> None:
         ("what: [ever", "topo:1: GPU0: no such column; expected the text that nvidia-smi topo -m prints"),
         ("v1.0t1.ux2.q", "topo:1: 'q': expected links at character 1 of them"),
         ("v9.0t1", "topo:1: 'v9': expected the version v1"),
-        ("options: {}", "topo:1: give nvlink: and pcie: (one may be missing), or text:, and not both"),
-        ("nvlink: [[X]]\ntext: a", "topo:1: give nvlink: and pcie:"),
+        ("options: {}", "topo:1: give nvlink:, xgmi: and pcie: (some may be missing), or text:, and not both"),
+        ("nvlink: [[X]]\ntext: a", "topo:1: give nvlink:, xgmi: and pcie:"),
         ("nvlinks: [[X]]\npcie: [[X]]", "topo:1: the document: unknown key 'nvlinks'; did you mean nvlink?"),
         ("\nnvlink: [[X, 1], [2, X]]", "topo:2: NV2: GPU1 to GPU0, and NV1 back; expected the same word"),
         ("pcie: [[X, PIX],\n [PXB, X]]", "topo:1: PXB: GPU1 to GPU0, and PIX back; expected the same word"),

@@ -70,3 +70,18 @@ def test_gpus_without_nvlinks_beside_others_are_named(
     (tmp_path / "some.yaml").write_text(f"nvlink: {json.dumps(rows)}")
     assert run_command(["gpu", "topology", str(tmp_path / "some.yaml")]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if "no NVLink" in line] == ([told] if told else [])
+
+
+def test_gpus_of_amd_have_xgmi_and_addresses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["gpu", "topology", str(CONFIGS / "mi250x.txt"), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gpus"][1] == {"index": 1, "numa": None, "cpus": None, "address": "0000:15:00.0"}
+    assert found["links"][0][:5] == ["X", "XGMI4", "XGMI", "XGMI", "XGMI/2"]
+    assert run_command(["gpu", "topology", str(CONFIGS / "mi250x.txt")]) == 0
+    assert "\n\nGPU0: 0000:05:00.0\n" in capsys.readouterr().out
+
+
+def test_a_gpu_whose_xgmi_is_down_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "links.yaml").write_text('xgmi: ["X XGMI XGMI -", "XGMI X XGMI -", "XGMI XGMI X -", "- - - X"]\n')
+    assert run_command(["gpu", "topology", str(tmp_path / "links.yaml")]) == 0
+    assert "GPU3 has no XGMI, which other GPUs have, and is given last" in capsys.readouterr().out

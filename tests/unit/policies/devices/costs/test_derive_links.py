@@ -2,10 +2,12 @@ from itertools import pairwise
 
 import pytest
 
+from policies.devices import RESOURCE_OF
 from policies.devices.costs import CostError, MachineCosts, costs_of_links, nodes_of_gpus
-from policies.devices.costs.derive_links import link_cost
-from policies.devices.links import read_links
+from policies.devices.costs.derive_links import GPU_TYPE, GPU_TYPES, link_cost
+from policies.devices.links import Link, LinkMatrix, MatrixGpu, read_links
 from sysfs.cpuset import NodeSet
+from tests.fakes.amd_texts import amd_smi, islands, packages, rocm_smi
 from tests.unit.policies.devices.costs.derived import by_pair, machine
 
 HEAD = "GPU0 GPU1 GPU2 NIC0 NIC1 CPU Affinity NUMA Affinity\n"
@@ -72,3 +74,26 @@ def test_a_pair_of_which_nothing_is_known_is_as_far_as_can_be() -> None:
         )
     )
     assert costs["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu2"] == 100
+
+
+def test_gpus_of_amd_go_by_their_own_resource_and_xgmi_is_nearer_than_pcie() -> None:
+    costs = by_pair(costs_of_links(read_links(amd_smi(packages())), MachineCosts(machine()).scale))
+    assert [costs["amd.com/gpu/gpu0", f"amd.com/gpu/gpu{other}"] for other in (1, 2, 4)] == [8, 10, 11]
+    far = Link(xgmi=1, xgmi_hops=9)
+    pair = LinkMatrix((MatrixGpu(0), MatrixGpu(1)), (), {("GPU0", "GPU1"): far, ("GPU1", "GPU0"): far})
+    farthest = by_pair(costs_of_links(pair, MachineCosts(machine()).scale))
+    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), MachineCosts(machine()).scale))
+    names = ("nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1")
+    assert farthest[names] < switch[names]
+
+
+def test_types_of_gpus_are_the_resources_of_their_vendors() -> None:
+    assert {vendor: RESOURCE_OF[vendor] for vendor in GPU_TYPES} == GPU_TYPES
+    assert RESOURCE_OF["nvidia"] == GPU_TYPE
+
+
+def test_nodes_of_gpus_of_amd_are_by_their_own_resource() -> None:
+    assert nodes_of_gpus(read_links(rocm_smi(islands(2, 1)))) == {
+        "amd.com/gpu/gpu0": NodeSet.of([0]),
+        "amd.com/gpu/gpu1": NodeSet.of([1]),
+    }

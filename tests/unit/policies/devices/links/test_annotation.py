@@ -22,13 +22,17 @@ from policies.devices.links import (
 from policies.devices.links.annotation import MAX_PUBLISHED_GPUS, label_pieces
 from policies.devices.links.matrix import PCI_WORDS
 from sysfs.cpuset import NodeSet
+from tests.fakes.amd_texts import amd_smi, packages
 from tests.unit.policies.devices.links.machines import KEP_690
 
 WORD = "v1.0t3.n0x2n1x2.v12sx4v12"
 # The syntax of the value of a label (kubernetes.io/docs/concepts/overview/working-with-objects/labels).
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LINKS = st.one_of(
-    st.integers(1, 999).map(Link), st.sampled_from((*PCI_WORDS, UNKNOWN)).map(lambda word: Link(pcie=word))
+    st.integers(1, 999).map(Link),
+    st.sampled_from((*PCI_WORDS, UNKNOWN)).map(lambda word: Link(pcie=word)),
+    st.integers(1, 99).map(lambda links: Link(xgmi=links)),
+    st.integers(2, 9).map(lambda hops: Link(xgmi=1, xgmi_hops=hops)),
 )
 
 
@@ -155,3 +159,16 @@ def test_a_word_is_cut_as_late_as_may_be_and_not_beside_a_dot(word: str, lengths
 def test_a_piece_that_is_missing_ends_the_word() -> None:
     assert joined_labels({}) == ""
     assert joined_labels({"gpu-links.cri-proxy.io/0": WORD[:9], "gpu-links.cri-proxy.io/2": "v12"}) == WORD[:9]
+
+
+def test_xgmi_has_its_number_of_links_or_hops() -> None:
+    matrix = read_links(amd_smi(packages()))
+    word = link_annotation(matrix)
+    assert word == "v1.0t7.ux8.g4g1x2j2x2g1x4j2x2g1x2g4g1x2j2x2g1x2j2x2g4g1x4g4"
+    assert read_annotation(word).links == matrix.links
+
+
+@pytest.mark.parametrize("token", ["g0", "j1", "g", "j10", "g100"])
+def test_xgmi_without_a_number_of_its_own_is_an_error(token: str) -> None:
+    with pytest.raises(LinkError, match="links"):
+        read_annotation(f"v1.0t1.ux2.{token}")

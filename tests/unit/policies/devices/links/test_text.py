@@ -173,7 +173,7 @@ def test_a_text_of_amds_tools_is_told_as_such(text: str, named: str) -> None:
     with pytest.raises(LinkError) as caught:
         read_links(text)
     assert str(caught.value).startswith(named)
-    assert "this is of AMD's tools; expected the text of nvidia-smi topo -m" in str(caught.value)
+    assert "this is of AMD's tools, and has no whole table of links; save what rocm-smi" in str(caught.value)
 
 
 def test_a_row_above_the_columns_is_text_around_the_matrix() -> None:
