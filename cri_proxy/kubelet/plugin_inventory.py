@@ -1,7 +1,7 @@
 """Make an inventory of the devices that plugins have registered with the kubelet, with what containers have of them.
 
 Source: GetAllocatableResources and List of the kubelet's pod resources API v1, which has healthy devices alone. Plugins
-name devices as they like: our own by type and minor, others by UUID, PCI address or number.
+name devices as they like: our own by type and minor, or VFs by PCI address, others by UUID, PCI address or number.
 """
 
 import re
@@ -81,7 +81,7 @@ async def _call(channel: RuntimeChannel, method: str, message: Message) -> bytes
 def inventory_of_plugins(
     offered: pb.AllocatableResourcesResponse, listed: pb.ListPodResourcesResponse
 ) -> PluginInventory:
-    """Return the devices that these answers name; a part of one (VF, share) that cri-proxy offers counts as the device.
+    """Return the devices that these answers name; a share of one that cri-proxy offers counts as the device.
 
     A device without a number of its own gets the lowest free one of its type, by resource and id. One that several
     resources offer is in each of them.

@@ -1,7 +1,8 @@
 """The devices of an inventory as a device plugin offers them to the kubelet: by ids, of which it asks for a number.
 
-A device is offered as a whole (``gpu-0``), by its virtual functions (``rdma-1-vf-0000:51:00.1``) or in equal shares
-(``rdma-1-share-0``). So that nothing is given twice, a type is offered in one form only.
+A device is offered as a whole (``gpu-0``), by its virtual functions (``0000:51:00.1``) or in equal shares
+(``rdma-1-share-0``). So that nothing is given twice, a type is offered in one form only. The id of a virtual function
+is its PCI address because Multus hands the ids of a pod to the SR-IOV CNI plugin, which takes nothing else.
 """
 
 import re
@@ -44,6 +45,7 @@ class OfferedDevice:
 
     ``node`` is the NUMA node, None where it is unknown, ``group`` the number of the PCIe group among those of the whole
     inventory. ``order`` is the place among the ids of the device. ``uuid`` and ``vendor`` are those of the device.
+    ``bus`` is the PCI address of what it alone stands for, '' where that is not known, and for a share.
     """
 
     id: str
@@ -54,6 +56,7 @@ class OfferedDevice:
     is_healthy: bool = True
     uuid: str = ""
     vendor: str = ""
+    bus: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +114,19 @@ def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -
 
 
 def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group: int) -> Iterator[OfferedDevice]:
-    for order, (suffix, vf, units) in enumerate(_pieces(device, offer)):
-        name = f"{device.kind}-{device.minor}{suffix}"
+    for order, (name, bus, units) in enumerate(_pieces(device, offer)):
+        vf = bus if offer.form is OfferForm.VFS else ""
         grant = DeviceGrant(device.kind, device.minor, units, vf, is_given=True)
-        yield OfferedDevice(name, grant, node, group, order, device.is_healthy, device.uuid, device.maker)
+        yield OfferedDevice(name, grant, node, group, order, device.is_healthy, device.uuid, device.maker, bus)
 
 
 def _pieces(device: InventoryDevice, offer: DeviceOffer) -> Iterator[tuple[str, str, int]]:
-    """Yield for each id of a device what it ends in, the address of the virtual function, and the units."""
+    """Yield the ids of a device, each with the PCI address that it alone has, and the units."""
+    name = f"{device.kind}-{device.minor}"
     if offer.form is OfferForm.WHOLE:
-        yield "", "", WHOLE
+        yield name, device.path.bus, WHOLE
     elif offer.form is OfferForm.SHARES:
-        yield from ((f"-share-{number}", "", WHOLE // offer.shares) for number in range(offer.shares))
+        yield from ((f"{name}-share-{number}", "", WHOLE // offer.shares) for number in range(offer.shares))
     else:
         addresses = (vf.bus for group in device.vf_groups for vf in group.vfs)
-        yield from ((f"-vf-{bus}", bus, VF_UNITS) for bus in sorted(addresses, key=natural_order))
+        yield from ((bus, bus, VF_UNITS) for bus in sorted(addresses, key=natural_order))

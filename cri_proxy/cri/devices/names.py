@@ -24,8 +24,8 @@ _ALL: Final = "all"
 """A device of the specifications that vendors' toolkits write: every GPU of theirs."""
 _OF_VENDORS: Final = frozenset(RESOURCE_OF.values())
 _SHARE: Final = "::"
-_PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-(?:vf|share)-.*", re.ASCII)
-"""Ids of our device plugin for parts of a device."""
+_PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-share-.*", re.ASCII)
+"""Ids of our device plugin for shares of a device."""
 
 
 def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from grpc import aio
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
 from cri_proxy.device_files.cdi import CdiFiles
+from cri_proxy.device_files.pci_functions import functions_at
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.foreign_text import admit
@@ -222,6 +223,7 @@ class DevicePlugin:
                     served,
                     self._settings.directory / resource.endpoint,
                     declared=self._cdi.declared,
+                    functions=partial(functions_at, self._settings.sources.sysfs_root),
                     lost=partial(self._lose, resource),
                     log=self._log,
                 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.cri.devices.names import names_of
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, pci_variables
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
@@ -39,6 +40,8 @@ _HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
 
 DeclaredNames = Callable[[Sequence[str]], tuple[str, ...]]
 """Returns those of these CDI names that a specification file on the node declares."""
+FunctionsOf = Callable[[Sequence[str]], FunctionsByAddress]
+"""Returns the PCI functions at these addresses as they are now."""
 
 
 class AllocationRefused(CriProxyError):
@@ -73,12 +76,16 @@ class ServedResource:
             return ()
         return tuple(self.chooser.choose(available, included, request.allocation_size))
 
-    def allocation(self, ids: Sequence[str], declared: DeclaredNames) -> pb.ContainerAllocateResponse:
+    def allocation(
+        self, ids: Sequence[str], declared: DeclaredNames, functions: FunctionsOf
+    ) -> pb.ContainerAllocateResponse:
         """Return what a container with these devices gets. Raises AllocationRefused for an id that it cannot have."""
         devices = self.checked(ids)
         parts = self.offered.parts(device.id for device in devices)
         of = {device.part.minor: device for device in devices}
-        envs = allocated_variables(parts)
+        addresses = tuple(part.vf or of[part.minor].bus for part in parts if part.vf or part.kind != GPU)
+        addresses = tuple(filter(None, addresses))
+        envs = allocated_variables(parts) | pci_variables(self.name, addresses, functions(addresses))
         visible = [of[part.minor].uuid or str(part.minor) for part in parts if self._is_nvidia(part, of[part.minor])]
         if visible:
             envs[VISIBLE_DEVICES] = ",".join(visible)

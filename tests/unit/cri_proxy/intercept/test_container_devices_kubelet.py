@@ -120,7 +120,7 @@ async def test_nothing_is_hidden_where_the_kubelet_has_not_answered_or_no_gpu_is
     ("resource", "ids", "annotations", "sources"),
     [
         ("cri-proxy.io/gpu", ("gpu-1",), {"gpu": "1"}, ["gpu/1"]),
-        ("cri-proxy.io/rdma", ("rdma-1-vf-0000:20:00.1",), {"rdma": "1@0000:20:00.1"}, ["rdma/1"]),
+        ("cri-proxy.io/rdma", ("0000:20:00.1",), {"rdma": "1@0000:20:00.1"}, ["rdma/1"]),
         ("cri-proxy.io/rdma", ("rdma-1-share-0", "rdma-1-share-1"), {"rdma": "1:50"}, ["rdma/1"]),
         ("nvidia.com/gpu", ("GPU-1",), {}, ["gpu/1"]),
         ("example.com/fpga", ("f1",), {}, ["podresapi:example.com/fpga/f1"]),

@@ -39,9 +39,9 @@ def test_devices_of_our_plugin_have_their_own_numbers_and_the_others_the_free_on
     assert [(d.minor, d.uuid) for d in offered.inventory.devices] == [(0, ""), (1, "GPU-a"), (2, ""), (3, "GPU-b")]
 
 
-def test_parts_of_a_device_of_ours_are_that_device() -> None:
-    nics = of("cri-proxy.io/rdma", "rdma-1-vf-0000:51:00.1", "rdma-1-vf-0000:51:00.2", nodes=(1,))
-    shares = found(nics, held=(of("cri-proxy.io/rdma", "rdma-1-vf-0000:51:00.2"),))
+def test_shares_of_a_device_of_ours_are_that_device() -> None:
+    nics = of("cri-proxy.io/rdma", "rdma-1-share-0", "rdma-1-share-1", nodes=(1,))
+    shares = found(nics, held=(of("cri-proxy.io/rdma", "rdma-1-share-1"),))
     assert shares.inventory.devices == (InventoryDevice("rdma", 1, numa=1),)
     assert [(grant.key, grant.is_given) for grant in shares.held] == [(("rdma", 1), True)]
 

@@ -92,21 +92,21 @@ def test_virtual_functions_are_taken_of_many_devices(pcie: tuple[str | None, str
         inventory(nic(0, 0, pcie[0], 2), nic(1, 0, pcie[1], 2)), "rdma", DeviceOffer(OfferForm.VFS)
     )
     chooser = VfChooser(offered)
-    assert chooser.choose(tuple(offered.devices), (), 2) == ("rdma-0-vf-0000:00:00.1", "rdma-1-vf-0000:01:00.1")
-    included = ("rdma-1-vf-0000:01:00.2",)
-    assert chooser.choose(tuple(offered.devices), included, 2) == ("rdma-0-vf-0000:00:00.1", *included)
+    assert chooser.choose(tuple(offered.devices), (), 2) == ("0000:00:00.1", "0000:01:00.1")
+    included = ("0000:01:00.2",)
+    assert chooser.choose(tuple(offered.devices), included, 2) == ("0000:00:00.1", *included)
 
 
 def test_a_second_function_comes_of_another_device_than_the_one_that_must_be_there() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
-    included = ("rdma-0-vf-0000:00:00.2",)
+    included = ("0000:00:00.2",)
     chosen = VfChooser(offered).choose(tuple(offered.devices), included, 2)
-    assert chosen == (*included, "rdma-1-vf-0000:01:00.1")
+    assert chosen == (*included, "0000:01:00.1")
 
 
 def test_functions_that_must_be_there_come_first_also_of_one_device() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
-    both = ("rdma-0-vf-0000:00:00.1", "rdma-0-vf-0000:00:00.2")
+    both = ("0000:00:00.1", "0000:00:00.2")
     assert VfChooser(offered).choose(tuple(offered.devices), both, 2) == both
 
 
@@ -118,12 +118,12 @@ def test_devices_may_have_different_numbers_of_functions() -> None:
 def vfs_of(*found: InventoryDevice, taken: Sequence[int] = ()) -> tuple[VfChooser, tuple[str, ...]]:
     """Return the chooser, and the ids without those of these NICs' first functions, which others have."""
     offered = offered_devices(inventory(*found), "rdma", DeviceOffer(OfferForm.VFS))
-    gone = [next(name for name in offered.devices if name.startswith(f"rdma-{number}-")) for number in taken]
+    gone = [next(name for name in offered.devices if name.startswith(f"0000:{number:02x}:")) for number in taken]
     return VfChooser(offered), tuple(name for name in offered.devices if name not in gone)
 
 
 def of_nics(chosen: Sequence[str]) -> list[int]:
-    return [int(name.split("-")[1]) for name in chosen]
+    return [int(address.split(":")[1], 16) for address in chosen]
 
 
 def test_functions_are_on_one_node_and_there_of_many_devices() -> None:
@@ -152,7 +152,7 @@ def test_devices_of_unknown_node_are_many_too_and_no_function_comes_from_nowhere
     chooser, free = vfs_of(nic(0, None, "a", 2), nic(1, None, None, 2))
     assert of_nics(chooser.choose(free, (), 2)) == [0, 1]
     assert chooser.choose(free[:2], free[2:3], 2) == ()
-    assert chooser.choose((*free[:1], "rdma-9-vf-0000:09:00.1"), (), 1) == free[:1]
+    assert chooser.choose((*free[:1], "0000:09:00.1"), (), 1) == free[:1]
 
 
 def test_shares_join_those_that_must_be_there() -> None:

@@ -6,6 +6,7 @@ from policies.devices import (
     RDMA,
     DeviceOffer,
     OfferForm,
+    PciePath,
     VfGroup,
     VirtualFunction,
     offer_of,
@@ -23,9 +24,9 @@ def test_whole_devices_are_named_by_type_and_minor_in_the_order_of_minors() -> N
     assert offered.parts(["gpu-10", "gpu-2"]) == (plugin_given("gpu", 2), plugin_given("gpu", 10))
 
 
-def test_virtual_functions_are_named_by_device_and_address_and_a_device_without_them_is_not_offered() -> None:
+def test_virtual_functions_are_named_by_their_addresses_and_a_device_without_them_is_not_offered() -> None:
     offered = offered_devices(inventory(nic(0), nic(1, vfs=2)), "rdma", VFS)
-    assert list(offered.devices) == ["rdma-1-vf-0000:01:00.1", "rdma-1-vf-0000:01:00.2"]
+    assert list(offered.devices) == ["0000:01:00.1", "0000:01:00.2"]
     parts = offered.parts(reversed(list(offered.devices)))
     assert [(part.minor, part.vf, part.amount) for part in parts] == [(1, "0000:01:00.1", 1), (1, "0000:01:00.2", 1)]
 
@@ -44,8 +45,8 @@ def test_virtual_functions_are_in_the_order_of_their_addresses() -> None:
     vfs = VfGroup((VirtualFunction(0, "vf10"), VirtualFunction(1, "vf2")))
     offered = offered_devices(inventory(replace(nic(0), vf_groups=(vfs,))), "rdma", VFS)
     assert [(name, device.order) for name, device in offered.devices.items()] == [
-        ("rdma-0-vf-vf2", 0),
-        ("rdma-0-vf-vf10", 1),
+        ("vf2", 0),
+        ("vf10", 1),
     ]
 
 
@@ -53,6 +54,16 @@ def test_an_id_has_the_node_of_its_device_or_of_the_pcie_that_it_is_on() -> None
     offered = offered_devices(inventory(gpu(0, 1, "a"), nic(0, None, "a"), nic(1, None)), "rdma", WHOLE)
     assert [device.node for device in offered.devices.values()] == [1, None]
     assert offered.groups[offered.devices["rdma-0"].group].pcie == "a"
+
+
+def test_an_id_has_the_address_of_what_it_alone_stands_for() -> None:
+    """A share leaves the function to others."""
+    listed = replace(nic(1, vfs=1), path=PciePath(bus="0000:01:00.0"))
+    buses = {
+        str(offer.form): [each.bus for each in offered_devices(inventory(listed), "rdma", offer).devices.values()]
+        for offer in (WHOLE, VFS, DeviceOffer(OfferForm.SHARES, 2))
+    }
+    assert buses == {"whole": ["0000:01:00.0"], "vfs": ["0000:01:00.1"], "shares": ["", ""]}
 
 
 def test_an_id_has_health_and_identifier_of_its_device() -> None:

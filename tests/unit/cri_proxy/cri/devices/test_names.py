@@ -81,7 +81,8 @@ def test_a_cdi_name_is_of_the_device_that_cost_files_call_otherwise(name: str) -
         ("amd.com/gpu/0000:83:00.0", "gpu 2"),
         ("intel.com/sriov_netdevice/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
         ("cri-proxy.io/gpu/gpu-1", "gpu 1"),
-        ("example.com/any/rdma-1-vf-0000:20:00.2", None),  # the annotation of our plugin names it
+        ("example.com/any/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
+        ("example.com/any/rdma-1-share-0", None),  # the annotation of our plugin names it
         ("rdma/hca_shared_devices_a/0", None),
         ("nvidia.com/mig-1g.5gb/MIG-7c", None),
     ],

@@ -1,16 +1,18 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction, by_address
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as cri
 from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
-from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm
+from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm, PciePath
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690
@@ -36,6 +38,10 @@ RESOURCES = {
 
 def none(names: object) -> tuple[str, ...]:
     return ()
+
+
+def unknown(addresses: object) -> FunctionsByAddress:
+    return {}
 
 
 def sick(device: InventoryDevice) -> InventoryDevice:
@@ -98,13 +104,13 @@ def test_an_unhealthy_device_is_never_preferred() -> None:
 
 def test_nvidias_variable_has_identifiers_where_they_are_known() -> None:
     resource = served(inventory(replace(gpu(0), uuid=UUID), gpu(1)), name="nvidia.com/gpu")
-    assert resource.allocation(["gpu-1", "gpu-0"], none).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
+    assert resource.allocation(["gpu-1", "gpu-0"], none, unknown).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
 
 
 def test_a_gpu_of_another_maker_beside_nvidias_is_no_index_of_theirs() -> None:
     resource = served(inventory(gpu(0), replace(gpu(1), uuid=UUID)))
-    assert "NVIDIA_VISIBLE_DEVICES" not in resource.allocation(["gpu-0"], none).envs
-    assert resource.allocation(["gpu-0", "gpu-1"], none).envs["NVIDIA_VISIBLE_DEVICES"] == UUID
+    assert "NVIDIA_VISIBLE_DEVICES" not in resource.allocation(["gpu-0"], none, unknown).envs
+    assert resource.allocation(["gpu-0", "gpu-1"], none, unknown).envs["NVIDIA_VISIBLE_DEVICES"] == UUID
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_a_gpu_of_another_maker_beside_nvidias_is_no_index_of_theirs() -> None:
     ],
 )
 def test_gpus_of_others_have_no_variable_of_nvidias(name: str, labels: dict[str, str], is_nvidia: bool) -> None:
-    envs = served(DeviceInventory((gpu(0),), node_labels=labels), name=name).allocation(["gpu-0"], none).envs
+    envs = served(DeviceInventory((gpu(0),), node_labels=labels), name=name).allocation(["gpu-0"], none, unknown).envs
     assert ("NVIDIA_VISIBLE_DEVICES" in envs) is is_nvidia
 
 
@@ -129,7 +135,7 @@ def test_a_resource_of_a_vendor_has_no_gpus_of_others() -> None:
         "amd.com/gpu": ["gpu-1", "gpu-2"],
         "x.io/d": ["gpu-0", "gpu-1", "gpu-2"],
     }
-    assert "NVIDIA_VISIBLE_DEVICES" not in served(node).allocation(["gpu-1"], none).envs
+    assert "NVIDIA_VISIBLE_DEVICES" not in served(node).allocation(["gpu-1"], none, unknown).envs
 
 
 @pytest.mark.parametrize(
@@ -143,20 +149,61 @@ def test_a_resource_of_a_vendor_has_no_gpus_of_others() -> None:
 )
 def test_of_the_cdi_names_of_a_device_the_first_that_is_declared_is_given(declared: set[str], name: str) -> None:
     resource = served(inventory(replace(gpu(0), uuid=UUID)))
-    answer = resource.allocation(["gpu-0"], lambda names: tuple(known for known in names if known in declared))
+    answer = resource.allocation(["gpu-0"], lambda names: tuple(known for known in names if known in declared), unknown)
     assert [device.name for device in answer.cdi_devices] == ([name] if name else [])
 
 
 def test_a_virtual_function_has_a_cdi_name_of_its_own_and_never_that_of_its_device() -> None:
     resource = served(inventory(nic(1, vfs=1)), "rdma", form="vfs")
-    answer = resource.allocation(["rdma-1-vf-0000:01:00.1"], tuple)
+    answer = resource.allocation(["0000:01:00.1"], tuple, unknown)
     assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/vf=0000:01:00.1"]
-    assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "1@0000:01:00.1"}
+    assert answer.envs["CRI_PROXY_ALLOCATED_RDMA"] == "1@0000:01:00.1"
+
+
+def test_functions_of_a_container_are_named_as_by_the_sr_iov_plugin() -> None:
+    """Its format: addresses under the resource's name; how each is used as JSON by provider, without blanks."""
+    known = (
+        PciFunction("0000:00:00.1", "vfio-pci", vfio="/dev/vfio/12"),
+        PciFunction("0000:01:00.2", "mlx5_core", rdma=("mlx5_2",), verbs=("uverbs2",), has_connection_manager=True),
+    )
+    resource = served(inventory(nic(0, vfs=1), nic(1, vfs=2)), "rdma", "example.com/rail-0", form="vfs")
+    asked: list[str] = []
+
+    def functions(addresses: Sequence[str]) -> FunctionsByAddress:
+        asked.extend(addresses)
+        return by_address(known)
+
+    envs = resource.allocation(["0000:01:00.2", "0000:00:00.1", "0000:01:00.1"], none, functions).envs
+    assert asked == ["0000:00:00.1", "0000:01:00.1", "0000:01:00.2"]
+    assert envs["PCIDEVICE_EXAMPLE_COM_RAIL-0"] == ",".join(asked)
+    assert envs["PCIDEVICE_EXAMPLE_COM_RAIL-0_INFO"] == (
+        '{"0000:00:00.1":{"generic":{"deviceID":"0000:00:00.1"},'
+        '"vfio":{"dev-mount":"/dev/vfio/12","mount":"/dev/vfio/vfio"}},'
+        '"0000:01:00.1":{"generic":{"deviceID":"0000:01:00.1"}},'
+        '"0000:01:00.2":{"generic":{"deviceID":"0000:01:00.2"},'
+        '"rdma":{"rdma_cm":"/dev/infiniband/rdma_cm","rdma_dev":"mlx5_2","uverbs":"/dev/infiniband/uverbs2"}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "form", "id", "variable"),
+    [
+        (nic(0), "whole", "rdma-0", "0000:51:00.0"),
+        (nic(0), "shares", "rdma-0-share-0", None),  # others have the rest
+        (gpu(0), "whole", "gpu-0", None),  # GPUs have variables of their own
+    ],
+)
+def test_only_functions_that_a_container_has_alone_are_named_by_address(
+    device: InventoryDevice, form: str, id: str, variable: str | None
+) -> None:
+    listed = replace(device, path=PciePath(bus="0000:51:00.0"))
+    envs = served(inventory(listed), device.kind, "x.io/d", form).allocation([id], none, unknown).envs
+    assert envs.get("PCIDEVICE_X_IO_D") == variable
 
 
 def test_shares_of_a_device_are_one_device_of_the_container() -> None:
     resource = served(inventory(nic(0), nic(1)), "rdma", form="shares")
-    answer = resource.allocation(["rdma-1-share-3", "rdma-0-share-0", "rdma-1-share-0"], tuple)
+    answer = resource.allocation(["rdma-1-share-3", "rdma-0-share-0", "rdma-1-share-0"], tuple, unknown)
     assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "0:25,1:50"}
     assert answer.annotations == {"allocated.cri-proxy.io/rdma": "0:25,1:50"}
     assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/rdma=0", "cri-proxy.io/rdma=1"]
@@ -166,7 +213,7 @@ def test_shares_of_a_device_are_one_device_of_the_container() -> None:
     ("how", "ids", "units"),
     [
         ("place", ["gpu-1", "gpu-4"], {("gpu", 1, ""): 100, ("gpu", 4, ""): 100}),
-        ("vfs", ["rdma-1-vf-0000:01:00.2"], {("rdma", 1, "0000:01:00.2"): 1}),
+        ("vfs", ["0000:01:00.2"], {("rdma", 1, "0000:01:00.2"): 1}),
         ("shares", ["rdma-0-share-1", "rdma-0-share-2"], {("rdma", 0, ""): 50}),
     ],
 )
@@ -175,7 +222,7 @@ def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
 ) -> None:
     """The kubelet copies annotations and CDI names of the answer to the container's configuration."""
     resource = RESOURCES[how]
-    answer = resource.allocation(ids, tuple)
+    answer = resource.allocation(ids, tuple, unknown)
     names = [cri.CDIDevice(name=device.name) for device in answer.cdi_devices]
     config = cri.ContainerConfig(annotations=answer.annotations, CDI_devices=names)
     devices = DeviceInventory(tuple(device for group in resource.offered.groups for device in group.devices))
@@ -185,7 +232,7 @@ def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
 
 
 def test_no_devices_are_an_empty_answer() -> None:
-    assert served(pairs(2)).allocation([], tuple) == pb.ContainerAllocateResponse()
+    assert served(pairs(2)).allocation([], tuple, unknown) == pb.ContainerAllocateResponse()
 
 
 @pytest.mark.parametrize(
@@ -200,6 +247,6 @@ def test_no_devices_are_an_empty_answer() -> None:
 def test_what_a_container_cannot_have_is_refused_by_name(ids: list[str], problem: str) -> None:
     resource = served(inventory(*(gpu(minor) for minor in range(9)), sick(gpu(9))))
     with pytest.raises(AllocationRefused, match=problem):
-        resource.allocation(ids, none)
+        resource.allocation(ids, none, unknown)
     with pytest.raises(AllocationRefused, match=problem):
         resource.checked(ids)

@@ -36,7 +36,9 @@ class Stage:
         log = configure_logging("info", "json", self.told)
         path = directory / RESOURCE.endpoint
         resource = served_resource(RESOURCE, pairs(4), PluginKnowledge())
-        self.service = ResourceService(resource, path, declared=lambda names: (), lost=self._count, log=log)
+        self.service = ResourceService(
+            resource, path, declared=lambda names: (), functions=lambda addresses: {}, lost=self._count, log=log
+        )
         self.client = self.connect(directory)
 
     def connect(self, directory: Path) -> WatchedPlugin:
