@@ -204,16 +204,20 @@ def rivals(
 def held_twice(held: Allocations, joined: JoinedDevices) -> Iterator[tuple[DeviceClaim, ...]]:
     """Yield for each device, or VF, that containers hold which should not stand beside each other, what they hold.
 
-    What the kubelet gives to containers of one pod, one after the other or on purpose, is its own matter.
+    What the kubelet gives to containers of one pod, one after the other or on purpose, is its own matter. What an ended
+    container had counts no more beside a container of its pod that has the device: it is handed on.
     """
     known = {device.key: device for device in joined.inventory.devices}
+    granted = claims_of(held.grants, joined)
+    has = {(claim.pod_uid, claim.device.key) for claim in granted}
+    apart = (each for each in claims_apart(held.holdings, joined) if (each.pod_uid, each.device.key) not in has)
     by_device: dict[DeviceKey, list[DeviceClaim]] = {}
-    for claim in (*claims_of(held.grants, joined), *claims_apart(held.holdings, joined)):
+    for claim in (*granted, *apart):
         if claim.is_here:
             by_device.setdefault(claim.device.key, []).append(claim)
     for key, claims in by_device.items():
-        apart = _not_shared(claims)
-        if len({claim.holder for claim in apart}) > 1 and _is_too_much(known.get(key), apart):
+        counted = _not_shared(claims)
+        if len({claim.holder for claim in counted}) > 1 and _is_too_much(known.get(key), counted):
             yield tuple(claims)
 
 

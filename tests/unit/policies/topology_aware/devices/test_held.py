@@ -148,8 +148,13 @@ def test_a_device_is_held_twice_where_its_holders_should_not_stand_beside_each_o
     assert [{claim.holder for claim in claims} for claims in found] == ([names] if is_twice else [])
 
 
-def test_what_an_ended_container_left_to_its_pod_is_not_held_twice_by_it() -> None:
+@pytest.mark.parametrize("device", [GPU_0, ITS_GIVEN, replace(GPU_0, amount=60)], ids=["chosen", "given", "a-share"])
+def test_what_an_ended_container_left_to_its_pod_is_not_held_twice_by_it(device: DeviceGrant) -> None:
     joined = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0),)))
-    left = DeviceHolding("default/a/init (ended, kept for its pod)", (ITS_GIVEN,), has("a/c").container.pod_uid)
-    assert not list(held_twice(Allocations((has("a/c", ITS_GIVEN),), holdings=(left,)), joined))
-    assert list(held_twice(Allocations((has("b/c", ITS_GIVEN),), holdings=(left,)), joined))
+    left = DeviceHolding("default/a/init (ended, kept for its pod)", (device,), has("a/c").container.pod_uid)
+    assert not list(held_twice(Allocations((has("a/c", device),), holdings=(left,)), joined))
+    assert list(held_twice(Allocations((has("b/c", device),), holdings=(left,)), joined))
+    both = Allocations((has("a/c", device), has("b/c", device)), holdings=(left,))
+    assert [[claim.holder for claim in claims] for claims in held_twice(both, joined)] == [
+        ["default/a/c", "default/b/c"]
+    ]
