@@ -35,6 +35,30 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFit:
+    """The most ordinary CPUs that one container could own on this NUMA node: others stay, or sharers may move."""
+
+    node: int
+    cpus: int
+    cpus_with_moves: int
+
+
+@dataclass(frozen=True, slots=True)
+class LargestFit:
+    """The most CPUs that a container could own: ``cpus`` while others stay, ``cpus_with_moves`` if sharers may move.
+
+    ``free_cpus`` are all ordinary CPUs that could be owned, ``free_isolated`` the kernel-isolated ones without an
+    owner. ``nodes`` are the fits within one NUMA node.
+    """
+
+    free_cpus: int
+    free_isolated: int
+    cpus: int
+    cpus_with_moves: int
+    nodes: tuple[NodeFit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BetterPlaces:
     """Running containers that a fresh decision would place better: their grants there, to be taken in this order.
 
@@ -151,6 +175,10 @@ class Policy(ABC):
         """Return the pool tree, the root first and parents before children; by default one pool that all share."""
         cpus, none, mems = self.available, CpuSet(), self.machine.memory_nodes
         return (PoolView("root", "", 0, "root", cpus, cpus, none, none, mems, 1000 * len(cpus), 0),)
+
+    def largest_fit(self, held: Allocations) -> LargestFit | None:
+        """Return the largest container that could own its CPUs beside these grants; by default none owns any."""
+        return None
 
     @property
     def kept_cpus(self) -> CpuSet:

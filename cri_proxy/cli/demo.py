@@ -50,12 +50,12 @@ async def _run_demo(pace_seconds: float) -> None:
     from cri_proxy.cli.render.columns import paint, terminal_width
     from cri_proxy.cli.render.explain import render_explain
     from cri_proxy.cli.render.status import render_status
-    from cri_proxy.simulate.demo import EXPLAINED, LEGEND, Demo
+    from cri_proxy.simulate.demo import EXPLAINED, Demo
 
     colours = is_colourful()
     demo = Demo()
     runner = demo.runner
-    say(f"An emulated machine: {runner.scenario.about}.\n  {LEGEND}\n")
+    say(f"An emulated machine: {runner.scenario.about}.\n  {demo.legend}\n")
     try:
         async for scene in demo.steps():
             say(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))

@@ -1,18 +1,16 @@
 """The built-in scenario of ``cri-proxy demo`` with captions; run it, yield each step's news and CPU grid as text."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from importlib.resources import files
-from string import ascii_uppercase
 
 from cri_proxy.clock import SystemClock
-from cri_proxy.simulate.outcome import ContainerState, StepOutcome
+from cri_proxy.simulate.outcome import StepOutcome
 from cri_proxy.simulate.report import change_text, placement_text
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
-from sysfs.cpuset import CpuSet
-from sysfs.model import Machine, NumaNode
+from sysfs.show.cpu_map import CpuMap, cpu_map, drawn, legend, lettered, owned_by_letter
 
 SCENARIO = files(__package__) / "demo.yaml"
 CAPTIONS = (
@@ -28,8 +26,7 @@ CAPTIONS = (
     "report prefers to share, two levels above the best place: the whole machine",
     "giant asks for more than there is and is refused",
 )
-SHARED, RESERVED, ISOLATED, MANY = "·", "r", "i", "#"
-LEGEND = f"a letter: owned by that container alone   {SHARED} shared   {RESERVED} reserved   {ISOLATED} isolated, free"
+WIDTH = 100  # of the pictures
 # The container that the demo explains at its end.
 EXPLAINED = ("cache", "redis")
 
@@ -61,14 +58,23 @@ class Demo:
         """Yield every step as soon as it is done."""
         await self.runner.open()
         async for outcome in self.runner.run():
-            self._letters = lettered(outcome.containers, self._letters)
+            self._letters = lettered((n for n, seen in outcome.containers.items() if seen.owned), self._letters)
             yield DemoStep(
                 outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
             )
 
+    @property
+    def legend(self) -> str:
+        """The meanings of the marks in the pictures."""
+        return legend(self._map())
+
+    def _map(self) -> CpuMap:
+        root = self.runner.pool_views()[0]
+        return cpu_map(self.runner.machine, available=self.runner.machine.online, reserved=root.reserved)
+
     def _cpus(self, outcome: StepOutcome) -> list[str]:
-        reserved = self.runner.pool_views()[0].reserved
-        return grid(self.runner.machine, reserved, outcome.containers, self._letters)
+        owners = [(name, seen.owned) for name, seen in outcome.containers.items() if seen.owned]
+        return drawn(self._map(), owned_by_letter(owners, self._letters), width=WIDTH)
 
     def _news(self, outcome: StepOutcome) -> list[str]:
         news = [f"refused: {problem}" for problem in outcome.problems]
@@ -79,33 +85,3 @@ class Demo:
                 news.append(f"{f'{letter} = ' if letter else ''}{name}: {placement_text(seen)}")
         news += [f"makes room: {moved.container}: {change_text(moved)}" for moved in outcome.updated]
         return news or ["no container changed"]
-
-
-def lettered(seen: Mapping[str, ContainerState], known: Mapping[str, str]) -> dict[str, str]:
-    """Return the known letters and new ones for containers that own CPUs and have none; ``#`` after Z."""
-    letters = dict(known)
-    for name in (name for name, container in seen.items() if container.owned):
-        letters.setdefault(name, ascii_uppercase[len(letters)] if len(letters) < len(ascii_uppercase) else MANY)
-    return letters
-
-
-def grid(
-    machine: Machine, reserved: CpuSet, seen: Mapping[str, ContainerState], letters: Mapping[str, str]
-) -> list[str]:
-    """Return a row for each package: its NUMA nodes with their CPUs, thread siblings side by side."""
-    marks = dict.fromkeys(machine.online, SHARED)
-    marks |= dict.fromkeys(machine.isolated, ISOLATED)
-    marks |= dict.fromkeys(reserved, RESERVED)
-    for name, container in seen.items():
-        marks |= dict.fromkeys(container.owned, letters.get(name, ""))
-    rows = []
-    for package in machine.packages:
-        nodes = [node for node in machine.nodes if not node.cpus.isdisjoint(package.cpus)]
-        cells = (f"node {node.id}  {_cores(machine, node, marks)}" for node in nodes)
-        rows.append(f"package {package.id}   {'    '.join(cells)}")
-    return rows
-
-
-def _cores(machine: Machine, node: NumaNode, marks: Mapping[int, str]) -> str:
-    cores = (core.cpus & node.cpus for core in machine.cores)
-    return " ".join("".join(marks[cpu] for cpu in cpus) for cpus in cores if cpus)

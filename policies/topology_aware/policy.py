@@ -21,8 +21,10 @@ from policies.base import (
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.options import PolicyOptions
-from policies.policy import BetterPlaces, Default, Policy
+from policies.policy import BetterPlaces, Default, LargestFit, Policy
 from policies.topology_aware.alignment.place import pod_refused
+from policies.topology_aware.capacity.largest_fit import ASKING, largest_fit
+from policies.topology_aware.capacity.pool_views import pool_views
 from policies.topology_aware.decisions import Decisions
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
@@ -36,8 +38,7 @@ from policies.topology_aware.pods import PodDecisions
 from policies.topology_aware.reasons import kept_note
 from policies.topology_aware.rebalance import better_places
 from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
-from policies.topology_aware.supply.memory_packing import promised_inside
-from policies.topology_aware.supply.supply import Supply, empty_supply, room_of
+from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -173,30 +174,10 @@ class TopologyAware(Policy):
         mems = NodeSet(default_kinds_of(supply.memory.nodes, supply.tree.root.mems)) or None
         return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
 
+    def largest_fit(self, held: Allocations) -> LargestFit:
+        """Return the largest container that could own its CPUs beside these grants."""
+        return largest_fit(self._decisions.context(self._pods.view(held).owners, ASKING))
+
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         """Return the pool tree, parents before children."""
         return pool_views(self._seen(held)[1])
-
-
-def pool_views(supply: Supply) -> tuple[PoolView, ...]:
-    """Return every pool with what is left in it, parents before children."""
-    room = room_of(supply, keep_busy=True)
-    pools, memory = supply.tree.pools, supply.memory
-    return tuple(
-        PoolView(
-            name=pool.name,
-            parent=pools[pool.parent].name if pool.parent >= 0 else "",
-            depth=pool.depth,
-            kind=pool.kind,
-            cpus=CpuSet(pool.cpus),
-            shared=CpuSet(supply.shared[pool.index]),
-            isolated_free=CpuSet(supply.free_isolated(pool.index)),
-            reserved=CpuSet(pool.reserved),
-            mems=NodeSet(pool.mems),
-            shared_free_mcpu=max(0, room.free_mcpu[pool.index]),
-            shared_granted_mcpu=supply.granted_mcpu[pool.index],
-            memory_bytes=memory.nodes.capacity(pool.mems),
-            memory_free_bytes=max(0, memory.nodes.capacity(pool.mems) - promised_inside(memory.zones, pool.mems)),
-        )
-        for pool in pools
-    )

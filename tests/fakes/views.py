@@ -23,11 +23,13 @@ from cri_proxy.node.status.model import (
 from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
 from cri_proxy.steps import Steps
 from policies.base import Affinity, ContainerKey, CpuKind, Expression, Pinning, Pod, PoolView, QosClass, Reason, Request
-from policies.policy import Default
+from policies.policy import Default, LargestFit, NodeFit
 from policies.preferences import Preferences
 from policies.topology_aware import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from sysfs.show.cpu_map import cpu_map
 from tests.fakes.machines import small_machine
 
 
@@ -67,6 +69,7 @@ def container(name: str, kind: str, cpus: str | None, **more: object) -> Contain
 
 
 def status_view() -> StatusView:
+    machine = describe({"packages": 2, "cores": 2, "threads": 2, "isolated": "7"})
     return StatusView(
         node="worker-1",
         policy="topology-aware",
@@ -88,6 +91,8 @@ def status_view() -> StatusView:
         ),
         warnings=("reservedResources.cpu is not set",),
         memory=(MemoryNodeView(0, "dram", 16 << 30, 1 << 30, 0, 2), MemoryNodeView(1, "pmem", 64 << 30, 0, 0, 0)),
+        fits=LargestFit(4, 1, 3, 4, (NodeFit(0, 0, 1), NodeFit(1, 3, 3))),
+        map=cpu_map(machine, available=machine.online, reserved=CpuSet.parse("0")),
     )
 
 

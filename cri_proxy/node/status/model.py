@@ -14,8 +14,10 @@ from cri_proxy.steps import Steps
 from policies.alignment import TopologyOptions
 from policies.base import PoolView
 from policies.container_name import ContainerName
+from policies.policy import LargestFit
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
+from sysfs.show.cpu_map import CpuMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,8 @@ class StatusView:
     containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
     configuration says of topology hints; a pod's annotations may say otherwise for its containers.
     ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
-    devices that containers hold which should not stand beside each other.
+    devices that containers hold which should not stand beside each other. ``fits`` is what still fits, None where no
+    container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers.
     """
 
     node: str
@@ -242,6 +245,8 @@ class StatusView:
     inventory_file: InventoryFileView | None = None
     inventory: tuple[InventoryDeviceView, ...] = ()
     held_twice: tuple[str, ...] = ()
+    fits: LargestFit | None = None
+    map: CpuMap | None = None
 
 
 @dataclass(frozen=True, slots=True)

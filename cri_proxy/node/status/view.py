@@ -17,6 +17,7 @@ from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
 from policies.container_name import ContainerName
 from sysfs.model import Machine
+from sysfs.show.cpu_map import cpu_map
 
 # How long a refusal is shown in the status.
 LATELY_SECONDS = 3600.0
@@ -118,7 +119,10 @@ class NodeView:
             costs=self._daemon.costs(),
             cdi=self._daemon.cdi(),
             inventory_file=self._daemon.inventory(),
+            map=cpu_map(policy.machine, available=policy.available, reserved=policy.reserved),
         )
+        yield
+        fits = policy.largest_fit(ledger.allocations)
         yield
         moment = containers.Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
         yield
@@ -140,7 +144,7 @@ class NodeView:
         twice = held_twice_texts(policy.known, ledger.allocations)
         warnings += tuple(f"devices: {each}" for each in (*policy.known.disagreements, *twice))
         shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
-        return replace(shown, devices=devices, inventory=inventory, held_twice=twice)
+        return replace(shown, devices=devices, inventory=inventory, held_twice=twice, fits=fits)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

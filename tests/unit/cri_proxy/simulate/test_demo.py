@@ -1,8 +1,5 @@
-from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, MANY, Demo, DemoStep, demo_scenario, grid, lettered
-from cri_proxy.simulate.outcome import ContainerState
+from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, Demo, DemoStep, demo_scenario
 from cri_proxy.simulate.run_files import run_scenario
-from sysfs.cpuset import CpuSet
-from sysfs.descriptions.machine import describe
 
 
 async def played() -> tuple[list[DemoStep], Demo]:
@@ -54,26 +51,3 @@ async def test_the_last_word_is_why_one_container_sits_where_it_sits() -> None:
     assert decision.ranking
     assert decision.displaced
     assert len(demo.runner.simulated.view.status().containers) == 9
-
-
-def owning(cpus: str) -> ContainerState:
-    return ContainerState("id", "running", CpuSet.parse(cpus), exclusive=CpuSet.parse(cpus))
-
-
-def test_every_cpu_has_its_mark_beside_its_thread_sibling() -> None:
-    machine = describe({"packages": 2, "nodes": 2, "cores": 2, "threads": 2, "memory": "1Gi", "isolated": "14-15"})
-    seen = {"web/c0": owning("4-5"), "bg/c0": ContainerState("id", "running", CpuSet.parse("6-7"))}
-    assert grid(machine, CpuSet.parse("0"), seen, lettered(seen, {})) == [
-        "package 0   node 0  r· ··    node 1  AA ··",
-        "package 1   node 2  ·· ··    node 3  ·· ii",
-    ]
-
-
-def test_a_letter_stays_with_its_container() -> None:
-    letters = lettered({"b": owning("2"), "a": owning("1")}, lettered({"a": owning("1")}, {}))
-    assert letters == {"a": "A", "b": "B"}
-
-
-def test_past_the_alphabet_all_look_alike() -> None:
-    letters = lettered({f"c{i:02}": owning(str(i)) for i in range(28)}, {})
-    assert (letters["c25"], letters["c26"], letters["c27"]) == ("Z", MANY, MANY)

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning
 from policies.errors import PolicyOptionsError
-from policies.topology_aware.policy import TopologyAware, pool_views
+from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import merge_nodes, small_machine
 from tests.unit.policies.build import (
@@ -16,9 +16,7 @@ from tests.unit.policies.build import (
     options,
     placed,
     request,
-    supply_of,
     topology_aware,
-    tree_of,
 )
 from tests.unit.policies.memory.build import tiered, wanting
 
@@ -118,33 +116,6 @@ def test_options_without_an_available_cpu_are_refused() -> None:
     machine = small_machine()
     with pytest.raises(PolicyOptionsError):
         TopologyAware(machine, options(machine, available=CpuSet()))
-
-
-def test_a_pool_shows_what_is_left_in_it() -> None:
-    tree = tree_of(four_nodes(isolated="3"), "0")
-    node = NodeSet.parse("0")
-    owner = Grant(
-        request("o/c", memory_request_bytes=5), "NUMA node #0", CpuKind.EXCLUSIVE, CpuSet.parse("1"), mems=node
-    )
-    sharer = Grant(request("s/c"), "NUMA node #0", CpuKind.SHARED, shared_mcpu=300)
-    supply = supply_of(tree, owner, sharer)
-    views = pool_views(supply)
-    assert views[2] == PoolView(
-        name="NUMA node #0",
-        parent="socket #0",
-        depth=2,
-        kind="node",
-        cpus=CpuSet.parse("0-3"),
-        shared=CpuSet.parse("2"),
-        isolated_free=CpuSet.parse("3"),
-        reserved=CpuSet.parse("0"),
-        mems=node,
-        shared_free_mcpu=700,
-        shared_granted_mcpu=300,
-        memory_bytes=2 << 30,
-        memory_free_bytes=(2 << 30) - 5,
-    )
-    assert [v.parent for v in views[:2]] == ["", "root"]
 
 
 def test_a_release_writes_nothing_for_the_container_that_goes() -> None:

@@ -25,7 +25,8 @@ from cri_proxy.node.status.model import (
 )
 from cri_proxy.state.decisions import DecisionRecord, Granted, GrantMove, HistoryEntry, PinningChange, RankedPool
 from policies.base import PoolView
-from policies.policy import Default
+from policies.policy import Default, LargestFit, NodeFit
+from sysfs.show.cpu_map import CacheDomain, CpuMap, NodeCores, PackageCores
 from tests.fakes.views import FixedDaemon, explanation, status_view
 
 PAGE = Path(__file__).parents[5] / "docs" / "reference" / "status.md"
@@ -54,10 +55,11 @@ def test_the_fake_is_a_daemon() -> None:
         *(ExplainView, Explanation, DecisionRecord, PinningChange, RankedPool, FieldView, Granted, GrantMove),
         *(HistoryEntry, Default, CostFilesView, FilesReport, JudgedFile),
         *(InventoryFileView, InventoryDeviceView, HolderView),
+        *(LargestFit, NodeFit, CpuMap, PackageCores, NodeCores, CacheDomain),
     ],
 )
 def test_every_field_is_documented(kind: type) -> None:
-    words = set(re.findall(r"`([a-z_]+)`|\"([a-z]+)\"", PAGE.read_text()))
+    words = set(re.findall(r"`([a-z_0-9]+)`|\"([a-z]+)\"", PAGE.read_text()))
     documented = {word for pair in words for word in pair}
     assert {field.name for field in fields(kind) if field.metadata != FLAT} - documented == set()
 

@@ -62,6 +62,16 @@ async def test_the_status_shows_every_container_with_what_it_holds(site: Site) -
     assert status.warnings == ("look here",)
 
 
+async def test_the_status_has_what_still_fits_and_where_the_cpus_are(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000))
+    status = view(site).status()
+    assert status.fits is not None
+    assert status.map is not None
+    assert (status.fits.free_cpus, [node.cpus for node in status.fits.nodes]) == (5, [3, 2])
+    assert [package.id for package in status.map.packages] == [0, 1]
+    assert str(status.map.reserved) == "0"
+
+
 async def test_a_bunch_of_containers_more_is_a_slice_more(site: Site) -> None:
     counts = []
     for i in range(BUNCH + 1):

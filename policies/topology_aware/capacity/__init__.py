@@ -1,0 +1,1 @@
+"""What the pools still have: each pool for status, and the largest container that fits."""
