@@ -3,7 +3,7 @@
 Sources, of Kubernetes: pkg/kubelet/apis/config/validation (the configuration as a whole), the constructors of the
 managers in pkg/kubelet/cm, cmd/kubelet/app/server.go (``reservedSystemCPUs``), pkg/features (gates). Not judged: keys
 that neither our pages nor our remedies name, the sums of a static memory manager, which a remedy switches off, and the
-gate of beta options where somebody has switched it off.
+gate of beta options where it is switched off.
 """
 
 import re

@@ -50,8 +50,8 @@ def fit_of(policy: Policy, held: Allocations) -> LargestFit:
 def dry(policy: Policy, held: Allocations, count: int, node: NumaNode) -> Decision:
     """Decide on a container of so many CPUs that may own none beyond this node."""
     near = (DeviceLocality("node", node.cpus, NodeSet.of([node.id])),)
-    wishes = replace(ASKING.preferences, strict_hints=True)
-    return policy.decide(held, replace(ASKING, cpu_request_mcpu=1000 * count, hints=near, preferences=wishes))
+    wishes = replace(ASKING.preferences, strict_locality=True)
+    return policy.decide(held, replace(ASKING, cpu_request_mcpu=1000 * count, localities=near, preferences=wishes))
 
 
 def makes_room(decision: Decision) -> bool:
