@@ -12,6 +12,7 @@ from sysfs.caches import read_caches
 from sysfs.cpus import CPU, read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import MachineSourceError
+from sysfs.gpu_partitions import KFD, with_partitions
 from sysfs.hugepages import OF_MACHINE, OF_NODE, count_paths
 from sysfs.model import Machine
 from sysfs.nodes import NODE, read_nodes
@@ -23,6 +24,7 @@ ROOT_REMEDY = "--sysfs-root takes the directory that holds sys/ and proc/"
 FILES = (
     *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
     *(f"{NODE}/{name}" for name in ("online", "has_cpu", "has_memory", "has_normal_memory")),
+    f"{KFD}/generation_id",  # of GPUs in partitions
 )
 
 Fingerprint = tuple[str, ...]
@@ -46,7 +48,7 @@ def discover_tree(tree: Tree) -> Machine:
     online = CpuSet.of(cpu.id for cpu in cpus)
     nodes = read_nodes(reader, online)
     caches = read_caches(reader, online)
-    devices = read_devices(reader, online, NodeSet.of(node.id for node in nodes))
+    devices = with_partitions(reader, read_devices(reader, online, NodeSet.of(node.id for node in nodes)))
     offline, isolated = read_offline(reader, online), read_isolated(reader, online)
     return assemble(MachineFacts(cpus, nodes, caches, devices, offline, isolated, reader.notes))
 

@@ -139,7 +139,8 @@ class Device:
     ``bridges`` is the path from the host bridge (``pci0000:10``) down to the parent's address. Two devices share a
     host bridge when the first elements are equal, a switch when longer prefixes are.
     ``physical_function`` is the address of an SR-IOV virtual function's parent, else ''. ``has_rdma``: its driver has
-    made it a device of the kernel's RDMA subsystem.
+    made it a device of the kernel's RDMA subsystem. ``partitions`` are the names of the platform devices that are parts
+    of a GPU of AMD's, but for the first part, which is the function itself.
     """
 
     address: str
@@ -151,6 +152,7 @@ class Device:
     bridges: tuple[str, ...] = ()
     physical_function: str = ""
     has_rdma: bool = False
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Sources: Documentation/ABI/testing/sysfs-dev (``/sys/dev/{block,char}/MAJOR:MINOR``), sysfs-bus-pci (``numa_node``,
 ``local_cpulist``), sysfs-block (``slaves`` of device-mapper and md), sysfs-class-net (``device``),
 Documentation/driver-api/vfio.rst (``/sys/kernel/iommu_groups``, ``/sys/class/vfio-dev``), vfio-mediated-device.rst
-(``/sys/bus/mdev``) of the kernel. The walk goes up from the device until a directory has these files.
+(``/sys/bus/mdev``) of the kernel, and those of ``sysfs.gpu_partitions``. The walk goes up from the device until a
+directory has these files.
 """
 
 import os
@@ -19,6 +20,8 @@ from cri_proxy.cri.device_names.names import DeviceName, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS, NvidiaGpus, is_gpu_node
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.gpu_partitions import is_partition, partitions
+from sysfs.reader import DirectoryTree, TreeReader
 
 _VFIO_GROUP = re.compile(r"/dev/vfio/(\d{1,9})\Z")
 _VFIO_DEVICE = re.compile(r"/dev/vfio/devices/(vfio\d{1,9})\Z")  # of iommufd
@@ -166,6 +169,16 @@ class DeviceFinder:
         devices = tuple(sorted({device for place in known for device in place.devices})) if is_known else ()
         return DeviceLocality(_source(name, devices), cpus, nodes, name.via, devices)
 
+    def _gpu_of(self, directory: Path) -> Path:
+        """Return the directory of the GPU that a partition is a part of; other directories as they are."""
+        above = (directory, *directory.parents)
+        name = next((each.name for each in above if is_partition(each.name)), "")
+        address = partitions(TreeReader(DirectoryTree(self._root))).get(name, "") if name else ""
+        try:
+            return self._bus("pci", address).resolve(strict=True) if address else directory
+        except (OSError, RuntimeError):
+            return directory
+
     def _walk(self, start: Path) -> DeviceLocality | None:
         """Go up from a device to the first directory with locality files; virtual devices have none on their way."""
         try:
@@ -173,6 +186,7 @@ class DeviceFinder:
         except (OSError, RuntimeError):
             return None
         node = cpus = device = told_by = ""
+        directory = self._gpu_of(directory)
         while directory != self._sys and self._sys in directory.parents:
             # A disk's own directory may hold the node only, and its controller's the CPUs.
             node, cpus = node or _read(directory / "numa_node"), cpus or _read(directory / "local_cpulist")

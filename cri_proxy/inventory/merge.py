@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from cri_proxy.in_force.file_state import Judged, judge_one
 from cri_proxy.in_force.text_files import FoundFiles, OneTextFile
 from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
+from cri_proxy.inventory.numbers import scan_name
 from policies.device_grants import DeviceKey
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
-from sysfs.pci import is_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ def with_scanned(
     Others get the next minor of their type, by address, that nothing has or had. One that had another type is known by
     that, too. A VF that the file lists as a device is no VF of another one.
     """
-    by_bus = {device.path.bus: device for device in scanned.devices}
-    devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
-    had = {(device.kind, device.path.bus): device.minor for device in before.devices if device.path.bus}
+    by_name = {scan_name(device): device for device in scanned.devices}
+    devices = [_filled(device, by_name.pop(scan_name(device), None)) for device in listed.devices]
+    had = {(device.kind, name): device.minor for device in before.devices if (name := scan_name(device))}
     taken = {device.key for device in devices}
     known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
     taken |= {device.key for device in before.devices}
-    nameless = {device.kind for device in listed.devices if not is_address(device.path.bus)}
-    for device in by_bus.values():
+    nameless = {device.kind for device in listed.devices if not scan_name(device)}
+    for device in by_name.values():
         if not nameless.isdisjoint((device.kind, *device.alike)):
             continue
-        minor = known.get((device.kind, device.path.bus), device.minor)
-        if (device.kind, device.path.bus) not in known:
+        minor = known.get((device.kind, scan_name(device)), device.minor)
+        if (device.kind, scan_name(device)) not in known:
             while (device.kind, minor) in taken:
                 minor += 1
         taken.add((device.kind, minor))
@@ -57,9 +57,9 @@ def _with_former_keys(devices: Sequence[InventoryDevice], before: DeviceInventor
     here = {device.key for device in devices}
     former: dict[str, set[DeviceKey]] = {}
     for device in before.devices:
-        if device.path.bus:
-            former.setdefault(device.path.bus, set()).update({device.key, *device.formerly} - here)
-    return tuple(replace(device, formerly=tuple(sorted(former.get(device.path.bus, ())))) for device in devices)
+        if name := scan_name(device):
+            former.setdefault(name, set()).update({device.key, *device.formerly} - here)
+    return tuple(replace(device, formerly=tuple(sorted(former.get(scan_name(device), ())))) for device in devices)
 
 
 def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevice:

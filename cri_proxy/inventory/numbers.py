@@ -11,6 +11,7 @@ from typing import Final
 
 from cri_proxy.in_force.state_file import StateFile
 from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
+from sysfs.gpu_partitions import is_partition
 from sysfs.pci import is_address
 
 _BOOT: Final = "proc/sys/kernel/random/boot_id"
@@ -19,7 +20,19 @@ _MOST: Final = 4096
 _MAX_MINOR: Final = 1 << 20
 
 NumberedDevice = tuple[str, str, int]
-"""Type, PCI address, minor."""
+"""Type, PCI address or name of a partition, minor."""
+
+
+def scan_name(device: InventoryDevice) -> str:
+    """Return the name by which scans know a device: its PCI address, or of a partition its own; '' without both."""
+    return next((name for name in (device.path.bus, device.uuid) if is_address(name) or is_partition(name)), "")
+
+
+def _gone(kind: str, name: str, minor: int) -> InventoryDevice:
+    """Return a device of which but number and name are known."""
+    if is_partition(name):
+        return InventoryDevice(kind, minor, uuid=name)
+    return InventoryDevice(kind, minor, path=PciePath(bus=name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +47,13 @@ class DeviceNumbers:
 
     def after(self, inventory: DeviceInventory) -> "DeviceNumbers":
         """Return these with the numbers of this inventory, whose word counts."""
-        here = [(device.kind, device.path.bus, device.minor) for device in inventory.devices]
-        now = [device for device in here if is_address(device[1])]
+        now = [(device.kind, name, device.minor) for device in inventory.devices if (name := scan_name(device))]
         gone = self._without(inventory)[: max(0, _MOST - len(now))]
         return replace(self, devices=tuple(sorted((*now, *gone))))
 
     def beside(self, inventory: DeviceInventory) -> DeviceInventory:
-        """Return the inventory with devices that are gone, of which but number and address are known."""
-        gone = (InventoryDevice(kind, minor, path=PciePath(bus=bus)) for kind, bus, minor in self._without(inventory))
+        """Return the inventory with devices that are gone, of which but number and name are known."""
+        gone = (_gone(*entry) for entry in self._without(inventory))
         return replace(inventory, devices=(*inventory.devices, *gone))
 
     def since(self, boot: str) -> "DeviceNumbers":
@@ -50,7 +62,7 @@ class DeviceNumbers:
 
     def _without(self, inventory: DeviceInventory) -> list[NumberedDevice]:
         """Return those of which this inventory has neither the address nor the number."""
-        there = {(device.kind, device.path.bus) for device in inventory.devices}
+        there = {(device.kind, scan_name(device)) for device in inventory.devices}
         given = {device.key for device in inventory.devices}
         return [entry for entry in self.devices if entry[:2] not in there and (entry[0], entry[2]) not in given]
 
@@ -97,7 +109,7 @@ def _minors(minors: object) -> list[tuple[str, int]]:
         raise ValueError
     for bus, minor in minors.items():
         is_number = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= _MAX_MINOR
-        if not is_number or not is_address(bus):
+        if not is_number or not (is_address(bus) or is_partition(bus)):
             raise ValueError
     return list(minors.items())
 

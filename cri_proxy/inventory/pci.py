@@ -1,10 +1,12 @@
 """Make an inventory of a machine's PCI devices: GPUs, NICs with their VFs, accelerators.
 
 Devices on the same PCIe are those below the same switch, or, without a switch, below the same root complex. They are
-numbered by their addresses. Source: PCI Code and ID Assignment Specification; Documentation/ABI/testing/sysfs-bus-pci.
+numbered by their addresses, and the partitions of a GPU behind it. Source: PCI Code and ID Assignment Specification;
+Documentation/ABI/testing/sysfs-bus-pci.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from policies.devices import (
@@ -20,11 +22,12 @@ from policies.devices import (
     vendor_of,
 )
 from sysfs.cpuset import NodeSet
+from sysfs.gpu_partitions import KFD
 from sysfs.model import Device, Machine
 
 # Host bridge, root port, upstream port of a switch, downstream port: a shorter path has no switch in it.
 _BRIDGES_OF_A_SWITCH: Final = 4
-_FILES: Final = ("sys/bus/pci/", "sys/devices/pci")
+_FILES: Final = ("sys/bus/pci/", "sys/devices/pci", KFD)
 
 
 def left_out(machine: Machine) -> tuple[str, ...]:
@@ -52,8 +55,16 @@ def inventory_of(machine: Machine) -> DeviceInventory:
         scanned = InventoryDevice(
             kind, minor, node, _pcie_of(device), path, vf_groups=groups, vendor=vendor, alike=alike
         )
-        found.append(scanned.stated_by("the scan"))
+        parts = device.partitions if kind == GPU else ()
+        counts[kind] += len(parts)
+        found += [each.stated_by("the scan") for each in (scanned, *_partitions(scanned, parts))]
     return DeviceInventory(tuple(found))
+
+
+def _partitions(gpu: InventoryDevice, names: Iterable[str]) -> Iterator[InventoryDevice]:
+    """Yield the parts of a GPU but the first, which is its PCI function: at its place, known by their own names."""
+    for minor, name in enumerate(names, gpu.minor + 1):
+        yield replace(gpu, minor=minor, path=replace(gpu.path, bus=""), vf_groups=(), uuid=name)
 
 
 def _vf_groups(devices: Iterable[Device]) -> tuple[VfGroup, ...]:

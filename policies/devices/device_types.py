@@ -36,6 +36,11 @@ class Vendor:
     resource: str = ""
 
 
+AMD_MODES: Final = ("spx", "dpx", "tpx", "qpx", "cpx")
+"""Compute partitions of a GPU of AMD's: one, two, three, four, or one for each die."""
+AMD_PARTS: Final = tuple(f"amd.com/{mode}_nps{memory}" for mode in AMD_MODES for memory in (1, 2, 4, 8))
+"""The resources of its device plugin for GPUs in partitions, where nodes have those of several kinds."""
+
 NVIDIA: Final = Vendor("nvidia", 0x10DE, "nvidia.com/gpu")
 VENDORS: Final = (
     NVIDIA,
@@ -94,9 +99,11 @@ class DeviceType:
     domain: str = KOORDINATOR
 
 
+_GPU_WORDS: Final = ("gpu", "gaudi", "dcu", "npu", "mlu", *AMD_MODES)
+
 TYPES: Final = (
     # VGA, 3D and other display controllers; processing accelerators of those who make GPUs: MI300X, Gaudi.
-    DeviceType(GPU, (*_DISPLAYS, _ACCELERATORS), ("gpu", "gaudi", "dcu", "npu", "mlu"), _computes),
+    DeviceType(GPU, (*_DISPLAYS, _ACCELERATORS), _GPU_WORDS, _computes),
     # Ethernet and InfiniBand, with a driver that gives it verbs.
     DeviceType(RDMA, _NETWORK, ("rdma", "hca", "sriov", "roce", "infiniband"), _has_rdma),
     DeviceType("fpga", (_ACCELERATORS,), ("fpga",)),

@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.device_types import DEVICE_TYPES, GPU, OWN_DOMAIN
+from policies.devices.device_types import AMD_PARTS, DEVICE_TYPES, GPU, OWN_DOMAIN
 from policies.devices.model import InventoryDevice
 from policies.devices.resources import GPU_UNITS, OTHERS, WHOLE_GPUS
 
 _OWN_KINDS: Final = {f"{OWN_DOMAIN}/{kind}": kind for kind in DEVICE_TYPES}
-_KINDS: Final = dict.fromkeys((*WHOLE_GPUS, GPU_UNITS), GPU) | dict(OTHERS) | _OWN_KINDS
+_KINDS: Final = dict.fromkeys((*WHOLE_GPUS, *AMD_PARTS, GPU_UNITS), GPU) | dict(OTHERS) | _OWN_KINDS
 """The types of cost files whose instances are named by the numbers of an inventory, and its type."""
 
 _ADDRESS: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)

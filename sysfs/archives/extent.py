@@ -3,6 +3,7 @@
 import re
 
 from sysfs.cpus import CPU, EFFICIENCY_LISTS
+from sysfs.gpu_partitions import KFD_NODES, PLATFORM
 from sysfs.hugepages import OF_MACHINE, OF_NODE
 from sysfs.nodes import NODE, TIERS
 from sysfs.pci import BUS, DEVICES, VERBS
@@ -31,6 +32,8 @@ PATTERNS = (
     f"{OF_MACHINE}/hugepages-*/nr_hugepages",
     f"{TIERS}/memory_tier[0-9]*/nodelist",
     f"{BUS}/*",
+    f"{KFD_NODES}/[0-9]*/properties",
+    f"{PLATFORM}/amdgpu_xcp*/drm/renderD*",
     "proc/meminfo",
 )
 

@@ -14,6 +14,7 @@ from sysfs.documents.forms import TRUTH, cpu_list, each, form, integer, one_of, 
 from sysfs.documents.table import Table, keyed
 from sysfs.documents.value import DocumentValue
 from sysfs.errors import MachineSourceError
+from sysfs.gpu_partitions import is_partition
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Cache, CoreKind, Device, Machine
 from sysfs.pci import parse_address
@@ -59,7 +60,14 @@ def _code(value: DocumentValue, what: str) -> int:
     return code
 
 
+def _partition(text: str) -> str:
+    if not is_partition(text):
+        raise ValueError(f"expected the name of a partition like amdgpu_xcp_1, got {text[:40]!r}")
+    return text
+
+
 _ADDRESS, _CODE = scalar(parse_address), form(_code)
+_PARTITION = scalar(_partition)
 _NO_ADDRESS = "address is missing; give one like 0000:3b:00.0"
 
 
@@ -75,6 +83,9 @@ class _ListedDevice:
     device: int = keyed(_CODE, "PCI code", 0)
     physical_function: str = keyed(_ADDRESS, "of a virtual function", "")
     has_rdma: bool = keyed(TRUTH, "true: its driver gives it verbs, as RDMA needs", False, name="rdma")
+    partitions: Sequence[str] = keyed(
+        each(_PARTITION), "of a GPU of AMD's, but the first: names like `amdgpu_xcp_1`", ()
+    )
 
 
 DEVICE = Table(_ListedDevice)
@@ -240,6 +251,9 @@ def _devices(listed: Iterable[_ListedDevice], nodes: Sequence[NodeFacts], online
     for item in listed:
         if items.setdefault(item.address, item) is not item:
             raise ValueError(f"pci: {item.address}: give every device a unique address")
+    names = [name for item in items.values() for name in item.partitions]
+    if twice := next((name for i, name in enumerate(names) if name in names[:i]), ""):
+        raise ValueError(f"pci: {twice}: give every partition a unique name")
     return [_device(items[address], items, nodes, online) for address in sorted(items)]
 
 
@@ -253,7 +267,16 @@ def _device(
         raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
     codes = (item.class_code, item.vendor, item.device)
     local_cpus = online if node < 0 else nodes[node].cpus
-    return Device(item.address, *codes, node, local_cpus, bridges, item.physical_function, item.has_rdma)
+    return Device(
+        item.address,
+        *codes,
+        node,
+        local_cpus,
+        bridges,
+        item.physical_function,
+        item.has_rdma,
+        tuple(item.partitions),
+    )
 
 
 def _bridges(address: str, items: Mapping[str, _ListedDevice]) -> tuple[str, ...]:

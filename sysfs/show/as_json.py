@@ -57,4 +57,5 @@ def _device(device: Device) -> dict[str, object]:
         "bridges": list(device.bridges),
         "physical_function": device.physical_function,
         "rdma": device.has_rdma,
+        **({"partitions": list(device.partitions)} if device.partitions else {}),
     }

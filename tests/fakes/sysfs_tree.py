@@ -43,6 +43,8 @@ def files_of(machine: Machine) -> dict[str, str]:
         files |= _node(node)
     for device in machine.devices:
         files |= _device(device)
+    for index, device in enumerate(device for device in machine.devices if device.partitions):
+        files |= _partitions(index, device)
     return {path: f"{content}\n" for path, content in files.items()}
 
 
@@ -97,6 +99,21 @@ def _device(device: Device) -> dict[str, str]:
         f"{base}/local_cpulist": str(device.local_cpus),
         **({f"{base}/infiniband/verbs0/node_type": "1: CA"} if device.has_rdma else {}),
     }
+
+
+def _partitions(index: int, gpu: Device) -> dict[str, str]:
+    """The platform devices of a GPU's partitions, and the nodes that KFD has of them and of the GPU itself."""
+    domain, bus, slot = gpu.address.split(":")
+    location = int(bus, 16) << 8 | int(slot[:2], 16) << 3
+    files = {"sys/devices/virtual/kfd/kfd/topology/generation_id": "2"}
+    for part, name in enumerate(("", *gpu.partitions)):
+        minor = 128 + 8 * index + part
+        fields = {"cpu_cores_count": 0, "domain": int(domain, 16), "location_id": location | part << 28}
+        text = "\n".join(f"{key} {value}" for key, value in (fields | {"drm_render_minor": minor}).items())
+        files[f"sys/devices/virtual/kfd/kfd/topology/nodes/{8 * index + part}/properties"] = text
+        if name:
+            files[f"sys/devices/platform/{name}/drm/renderD{minor}/dev"] = f"226:{minor}"
+    return files
 
 
 def links_of(machine: Machine) -> dict[str, str]:

@@ -9,6 +9,7 @@ from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import GPU_MEMORY, WHOLE, DeviceInventory, DeviceUse, InventoryDevice, pcie_groups, usage_of
 from sysfs.cpuset import NodeSet
+from sysfs.gpu_partitions import is_partition
 from sysfs.quantity import bytes_text
 from sysfs.text import plural, some
 
@@ -56,7 +57,8 @@ def _row(device: InventoryDevice, use: DeviceUse, holders: Sequence[str]) -> Cel
         words.append(f"{WHOLE - max(use.units, use.memory.numerator // use.memory.denominator)} of {WHOLE} free")
     if holders:
         words.append(f"held by {some(list(dict.fromkeys(holders)), _HOLDERS_SHOWN)}")
-    return Cells((f"{device.kind} {device.minor}", device.path.bus, ", ".join(words)), lead="    ", rest="      ")
+    name = device.uuid if is_partition(device.uuid) else device.path.bus
+    return Cells((f"{device.kind} {device.minor}", name, ", ".join(words)), lead="    ", rest="      ")
 
 
 def _partition_lines(inventory: DeviceInventory) -> Iterator[str]:

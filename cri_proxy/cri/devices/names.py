@@ -57,7 +57,7 @@ def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[Devi
     """Return the devices that the kubelet has allocated by these names, RESOURCE/ID, as far as they are known here.
 
     Ids are what plugins make them: NVIDIA's are UUIDs, and ``UUID::2`` where several containers share a GPU; those of
-    AMD's and of the SR-IOV network device plugin are PCI addresses.
+    AMD's and of the SR-IOV network device plugin are PCI addresses, and of partitions of a GPU their names.
 
     >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
     >>> [(str(grant), grant.is_shared) for grant in devices_allocated(["nvidia.com/gpu/GPU-5a::2"], gpus)]

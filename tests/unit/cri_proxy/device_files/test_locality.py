@@ -170,3 +170,20 @@ def test_a_device_outside_the_pci_bus_is_known_by_the_directory_that_tells_its_p
     (directory / "numa_node").write_text("1\n")
     (found,) = hints_of(finder, "/sys/devices/platform/soc/accel0")
     assert found.devices[0].endswith("/sys/devices/platform/soc/accel0")
+
+
+@pytest.mark.parametrize("name", ["amdgpu_xcp_3", "amdgpu_xcp.3"])
+@pytest.mark.parametrize("node", ["renderD131", "card3"])
+def test_a_partition_of_a_gpu_is_where_its_gpu_is(tmp_path: Path, name: str, node: str) -> None:
+    tree(tmp_path)
+    for each in ("renderD131", "card3"):
+        (tmp_path / "sys/devices/platform" / name / "drm" / each).mkdir(parents=True)
+    topology = tmp_path / "sys/devices/virtual/kfd/kfd/topology/nodes/4"
+    topology.mkdir(parents=True)
+    finder = DeviceFinder(tmp_path, lambda path: DeviceNumber("char", 226, 131) if path.name == node else None)
+    link(tmp_path / "sys/dev/char/226:131", tmp_path / "sys/devices/platform" / name / "drm" / node)
+    assert hints_of(finder, f"/dev/dri/{node}") == ()
+    (topology / "properties").write_text(f"domain 0\nlocation_id {0x3B00 | 3 << 28}\ndrm_render_minor 131\n")
+    assert hints_of(finder, f"/dev/dri/{node}") == (hint(f"/dev/dri/{node}"),)
+    (tmp_path / "sys/bus/pci/devices/0000:3b:00.0").unlink()
+    assert hints_of(finder, f"/dev/dri/{node}") == ()

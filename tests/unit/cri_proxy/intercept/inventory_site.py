@@ -8,6 +8,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
+from policies.devices import DeviceInventory
 from sysfs.cpuset import NodeSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.scripted_cdi import DeclaredOf, ScriptedCdi
@@ -23,10 +24,10 @@ ASKS = {
 
 
 class InventorySite(Site):
-    """A site with a GPU and a NIC with two VFs on each of two nodes."""
+    """A site with a GPU and a NIC with two VFs on each of two nodes, or with other devices."""
 
-    def __init__(self, rules: Config | None = None) -> None:
-        super().__init__(policy_with_devices(devices=two_pairs()), rules=rules)
+    def __init__(self, rules: Config | None = None, devices: DeviceInventory | None = None) -> None:
+        super().__init__(policy_with_devices(devices=devices or two_pairs()), rules=rules)
 
     async def declare(self, declared: DeclaredOf | None = None, unreadable: tuple[str, ...] = ()) -> None:
         cdi = ScriptedCdi(declared, unreadable=unreadable)

@@ -8,12 +8,13 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import PodSpec, create_request
+from cri_proxy.errors import CallFailed
 from cri_proxy.metrics import catalog
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.state.decisions import DecisionRecord
 from policies.base import DeviceLocality
-from policies.devices import EMPTY_INVENTORY
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.site import opened
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held, variables
 from tests.unit.cri_proxy.kubelet.service import devices
@@ -28,6 +29,23 @@ async def test_what_the_kubelet_has_allocated_goes_to_no_pod_that_asks_by_annota
         assert held(site, first.container_id("c")) == ["gpu 0"]
         assert held(site, second.container_id("c"))[0] == "gpu 1"
         assert variables(site, first) == {}
+        assert NodeView(site.node, name="n").status().held_twice == ()
+
+
+async def test_a_partition_that_amds_plugin_has_given_goes_to_no_other_pod_and_the_rest_of_its_gpu_does() -> None:
+    gpu = InventoryDevice("gpu", 0, 0, path=PciePath("pci0000:05", bus="0000:05:00.0"), vendor="amd")
+    parts = [replace(gpu, minor=n, path=PciePath("pci0000:05"), uuid=f"amdgpu_xcp_{n}") for n in (1, 2)]
+    asks = {"cri-proxy.io/device-resources": "amd.com/gpu=1"}
+    async with opened(InventorySite(devices=DeviceInventory((gpu, *parts)))) as site:
+        given = {"a": ("amd.com/gpu", "0000:05:00.0"), "b": ("amd.com/cpx_nps4", "amdgpu_xcp_1")}
+        told = [told_pod(name, {"c": [devices(*each)]}) for name, each in given.items()]
+        site.ask_kubelet(*told, told_pod("c", {}), told_pod("d", {}))
+        pods = [await site.run(name, OWNS) for name in given]
+        assert [held(site, pod.container_id("c")) for pod in pods] == [["gpu 0"], ["gpu 1"]]
+        third = await site.run("c", OWNS, **asks)
+        assert held(site, third.container_id("c")) == ["gpu 2"]
+        with pytest.raises(CallFailed, match=r"none can be given \(gpu 0-2: in use\)"):
+            await site.run("d", OWNS, **asks)
         assert NodeView(site.node, name="n").status().held_twice == ()
 
 

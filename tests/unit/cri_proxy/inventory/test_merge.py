@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,12 @@ def test_of_a_file_without_devices_nothing_is_repeated(name: str) -> None:
 def test_of_a_file_with_a_known_key_what_is_wrong_is_quoted() -> None:
     assert "unknown key 'gup'" in state("gup: []\ngpu: []\n")[2]
     assert "type: expected one of gpu" in state("kind: Device\nspec: {devices: [{type: gup}]}\n")[2]
+
+
+def test_a_file_may_name_a_partition_and_a_scan_fills_in_its_place() -> None:
+    parts = scanned("0000:01:00.0", "").devices
+    found = DeviceInventory((parts[0], replace(parts[1], uuid="amdgpu_xcp_1", vendor="amd")))
+    listed = read_inventory_text("gpu: [{minor: 7, uuid: amdgpu_xcp_1}]", "devices.yaml")
+    first, second = with_scanned(listed, found).devices
+    assert (first.minor, first.numa, first.pcie, first.vendor) == (7, 1, "pci1", "amd")
+    assert (second.minor, second.path.bus) == (0, "0000:01:00.0")

@@ -102,3 +102,27 @@ def test_anything_else_is_an_error_with_the_remedy(text: str) -> None:
 
 def test_an_empty_document_has_no_numbers() -> None:
     assert NUMBERS.decode(b'{"version": 1, "boot": "x", "devices": {}}', "") == replace(SAVED, devices=(), boot="x")
+
+
+def in_parts(*names: str) -> DeviceInventory:
+    """A GPU at A with these partitions behind it, and a GPU at B."""
+    gpu = InventoryDevice("gpu", 0, path=PciePath("pci0000:00", bus=A), vendor="amd")
+    parts = [replace(gpu, minor=n, path=PciePath("pci0000:00"), uuid=name) for n, name in enumerate(names, 1)]
+    return DeviceInventory((gpu, *parts, replace(gpu, minor=len(names) + 1, path=PciePath("pci0000:00", bus=B))))
+
+
+def test_partitions_keep_their_numbers_by_their_names_over_restarts_and_other_modes() -> None:
+    eight = in_parts("amdgpu_xcp_1", "amdgpu_xcp_2", "amdgpu_xcp_3")
+    saved = DeviceNumbers().after(eight)
+    assert saved.devices[-3:] == tuple(("gpu", f"amdgpu_xcp_{n}", n) for n in (1, 2, 3))
+    found = with_scanned(EMPTY_INVENTORY, in_parts("amdgpu_xcp_3"), saved.beside(EMPTY_INVENTORY))
+    numbers = {device.path.bus or device.uuid: device.minor for device in found.devices}
+    assert numbers == {A: 0, "amdgpu_xcp_3": 3, B: 4}
+    gone = saved.beside(found).devices[-1]
+    assert (gone.uuid, gone.path.bus) == ("amdgpu_xcp_2", "")
+
+
+def test_numbers_of_partitions_are_saved(tmp_path: Path) -> None:
+    saved = DeviceNumbers((("gpu", A, 0), ("gpu", "amdgpu_xcp_1", 1)), "boot-1")
+    NUMBERS.save(tmp_path, saved)
+    assert find_numbers(tmp_path, "boot-1") == saved

@@ -116,3 +116,18 @@ def test_only_notes_of_pci_say_which_devices_are_left_out() -> None:
         "sys/devices/system: no L3",
     )
     assert left_out(replace(describe({}), notes=notes)) == notes[:1]
+
+
+def test_partitions_of_a_gpu_are_devices_at_its_place_behind_it() -> None:
+    names = ("amdgpu_xcp_1", "amdgpu_xcp_2")
+    gpus = [device(f"0000:{bus}:00.0", 0x120000, vendor=0x1002, node=1) for bus in ("3d", "4d")]
+    parts = found(replace(gpus[0], partitions=names), gpus[1])
+    assert [(d.kind, d.minor, d.path.bus, d.uuid) for d in parts] == [
+        ("gpu", 0, "0000:3d:00.0", ""),
+        ("gpu", 1, "", "amdgpu_xcp_1"),
+        ("gpu", 2, "", "amdgpu_xcp_2"),
+        ("gpu", 3, "0000:4d:00.0", ""),
+    ]
+    assert {(d.numa, d.pcie, d.path.root, d.path.switches, d.vendor) for d in parts} == {
+        (1, "0000:3b:00.0", "pci0000:3a", SWITCH[1:], "amd")
+    }

@@ -71,3 +71,14 @@ def test_a_virtual_function_is_held_by_its_address_in_any_spelling(vf: str, bus:
 @pytest.mark.parametrize("text", ["51:00", "0000:51:00.8", "x51:00.0"])
 def test_what_is_no_address_is_none(text: str) -> None:
     assert told(f"a.com/nic/{text}") == {f"a.com/nic/{text}"}
+
+
+@pytest.mark.parametrize("resource", ["amd.com/gpu", "amd.com/cpx_nps4", "amd.com/dpx_nps1"])
+def test_a_partition_is_known_by_the_name_that_amds_plugin_gives_it(resource: str) -> None:
+    partition = InventoryDevice("gpu", 3, uuid="amdgpu_xcp_3", vendor="amd")
+    gpu = InventoryDevice("gpu", 0, path=PciePath(bus="0000:05:00.0"), vendor="amd")
+    known = JoinedDevices(DeviceInventory((gpu, partition)))
+    for name, expected in (("amdgpu_xcp_3", partition), ("0000:05:00.0", gpu)):
+        piece = known.meant(f"{resource}/{name}")
+        assert piece is not None
+        assert piece.device == expected

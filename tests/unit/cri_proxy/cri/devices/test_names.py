@@ -79,6 +79,10 @@ def test_a_cdi_name_is_of_the_device_that_cost_files_call_otherwise(name: str) -
     [
         ("nvidia.com/gpu/GPU-1", "gpu 1"),
         ("amd.com/gpu/0000:83:00.0", "gpu 2"),
+        ("amd.com/gpu/amdgpu_xcp_1", "gpu 3"),
+        ("amd.com/cpx_nps4/amdgpu_xcp_1", "gpu 3"),
+        ("amd.com/cpx_nps4/0000:83:00.0", "gpu 2"),
+        ("amd.com/cpx_nps4/amdgpu_xcp_2", None),
         ("intel.com/sriov_netdevice/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
         ("cri-proxy.io/gpu/gpu-1", "gpu 1"),
         ("example.com/any/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
@@ -89,7 +93,8 @@ def test_a_cdi_name_is_of_the_device_that_cost_files_call_otherwise(name: str) -
 )
 def test_the_kubelet_names_devices_as_their_plugins_do(allocated: str, device: str | None) -> None:
     amd = InventoryDevice("gpu", 2, path=PciePath(bus="0000:83:00.0"))
-    found = devices_allocated([allocated], JoinedDevices(DeviceInventory((*NODE.devices, amd))))
+    part = InventoryDevice("gpu", 3, uuid="amdgpu_xcp_1", vendor="amd")
+    found = devices_allocated([allocated], JoinedDevices(DeviceInventory((*NODE.devices, amd, part))))
     assert [(str(grant), grant.is_given) for grant in found] == ([(device, True)] if device else [])
 
 
