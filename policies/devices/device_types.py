@@ -99,7 +99,8 @@ class DeviceType:
     domain: str = KOORDINATOR
 
 
-_GPU_WORDS: Final = ("gpu", "gaudi", "dcu", "npu", "mlu", *AMD_MODES)
+# Of the vendors that Koordinator's API knows, and of others whose plugins have words of their own.
+_GPU_WORDS: Final = ("gpu", "sgpu", "vgpu", "gaudi", "dcu", "npu", "mlu", "metax", "xpu", "gcu", *AMD_MODES)
 
 TYPES: Final = (
     # VGA, 3D and other display controllers; processing accelerators of those who make GPUs: MI300X, Gaudi.

@@ -42,13 +42,21 @@ def test_an_exclusive_vf_names_its_address_and_its_policy(capsys: pytest.Capture
 def test_a_resource_that_is_of_devices_elsewhere_is_left_out_with_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"nvidia.com/gpu": 1, "huawei.com/npu-core": 4, "gpu.intel.com/i915": 1, "memory": "1Gi", "x.io/kvm": 1}
+    asked = {
+        "nvidia.com/gpu": 1,
+        "huawei.com/npu-core": 4,
+        "gpu.intel.com/i915": 1,
+        "metax-tech.com/sgpu": 1,
+        "memory": "1Gi",
+        "x.io/kvm": 1,
+    }
     given(monkeypatch, json.dumps({"inventory": {"gpu": [{"minor": 0}]}, "requests": asked}))
     assert run_command(["devices", "allocate", "-", "-o", "json"]) == 0
     warnings = json.loads(capsys.readouterr().out)["warnings"]
     assert [text.partition(":")[2].partition(" is")[0] for text in warnings] == [
         " huawei.com/npu-core",
         " gpu.intel.com/i915",
+        " metax-tech.com/sgpu",
     ]
 
 
