@@ -70,6 +70,7 @@ class Environment:
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
     writes: Callable[[Callable[[str], None]], Writes] | None = None  # reports writes to cpusets at once
     files: FileCalls = PLAIN_THREADS
+    persistence: type[Persistence] = Persistence
     allowed: Callable[[int], Allowed | None] = lambda pid: None  # the affinities of a process and its parent
 
 
@@ -81,7 +82,7 @@ class Node:
         journal, signals = environment.journal, Signals()
         ledger = Ledger(policy, signals.ledger_changed)
         tasks = Tasks(lambda error: journal.failed_open("background task", error))
-        persistence = Persistence(
+        persistence = environment.persistence(
             environment.store,
             tasks,
             lambda problem: journal.noted(events.STORE_DEGRADED, reason=problem),

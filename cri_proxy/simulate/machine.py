@@ -48,21 +48,23 @@ def _node_without(gone: CpuSet, node: NumaNode) -> NodeFacts:
     return NodeFacts(node.id, node.cpus - gone, memory, node.distances, node.huge_pages)
 
 
-def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
+def whole_machine(source: Machine | str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
     """Return the machine with every CPU that can come online, and the CPUs that are offline at first.
 
     A capture has no details of CPUs that were offline then, so only a description has any. Raises SysfsBaseError.
     """
+    if isinstance(source, Machine):
+        return source, CpuSet()
     if not isinstance(source, Mapping) or "offline" not in source:
         return load_machine(source), CpuSet()
     offline = load_machine(source).offline
     return load_machine({key: value for key, value in source.items() if key != "offline"}), offline
 
 
-def machine_source(scenario: Scenario) -> str | Mapping[str, object]:
+def machine_source(scenario: Scenario) -> Machine | str | Mapping[str, object]:
     """Return the machine as ``load_machine`` takes it; a path in the scenario's directory goes first."""
     machine = scenario.machine
-    if isinstance(machine, Mapping) or machine == "host" or Path(machine).is_absolute():
+    if isinstance(machine, Mapping | Machine) or machine == "host" or Path(machine).is_absolute():
         return machine
     beside = Path(scenario.source).parent / machine.partition(".tar.xz:")[0]
     is_archive = ".tar.xz:" in machine and beside.with_name(f"{beside.name}.tar.xz").exists()

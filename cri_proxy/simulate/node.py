@@ -4,6 +4,7 @@ Nothing here decides: a scenario's containers take the path that a kubelet's tak
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -34,12 +35,13 @@ from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.containers import cgroups_path
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.simulate.clock import ScenarioClock
+from cri_proxy.simulate.in_memory import PromptPersistence, PromptRuntime, WholeRecords
 from cri_proxy.simulate.machine import with_offline
-from cri_proxy.simulate.scenario.costs import inventory_of
+from cri_proxy.simulate.scenario.costs import NOTHING_LISTED, ListedDevices, inventory_of
 from cri_proxy.simulate.scenario.devices import DeviceLocator
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.state.memory_store import MemoryStore
-from policies.devices import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
@@ -101,28 +103,28 @@ class SimulatedNode:
         clock: Clock | None = None,
         *,
         offline: CpuSet = CpuSet(),
-        costs: CostText | None = None,
-        listed: DeviceInventory = EMPTY_INVENTORY,
+        listed: ListedDevices = NOTHING_LISTED,
+        writes_files: bool = True,
     ) -> None:
         """Build it; ``clock`` None: a deterministic one. ``offline`` CPUs of the machine are offline at first.
 
-        ``costs`` are those of devices, ``listed`` is the inventory. Raises ConfigError and PolicyBaseError for options
-        that are wrong on this machine, DocumentError for costs that cannot be used.
+        ``writes_files``: whether containers get the files of ``/.cri-proxy``. Raises ConfigError and PolicyBaseError
+        for options that are wrong on this machine, DocumentError for costs that cannot be used.
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
         self.devices = DeviceLocator(self.machine)
         self._options = options
-        self._costs = costs
         self._listed = listed
         self._built = build(read_config(options), self.machine, NO_ROOT)
         self._built = self._with_devices(self._built)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
-        self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
+        self.runtime = PromptRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._store = MemoryStore()
         # Created for the first container with resource files: most scenarios write none.
         self._files_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
+        self._writes_files = writes_files
         self._is_serving = True
         self._notices = 0
         self.kubelet: Kubelet
@@ -225,12 +227,12 @@ class SimulatedNode:
 
     def use_costs(self, costs: CostText) -> None:
         """Let new containers choose among the devices of these costs. Raises DocumentError."""
-        self._costs = costs
+        self._listed = replace(self._listed, costs=costs)
         self._use_devices()
 
     def use_listed(self, listed: DeviceInventory) -> None:
         """Let new containers choose in this inventory."""
-        self._listed = listed
+        self._listed = replace(self._listed, inventory=listed)
         self._use_devices()
 
     def _use_devices(self) -> None:
@@ -240,7 +242,8 @@ class SimulatedNode:
 
     def _with_devices(self, built: Built) -> Built:
         """Return it with the devices that costs and inventory list. Raises DocumentError."""
-        devices = NodeDevices(inventory_of(self._costs, built.config.costs), self._listed, self._built.policy.devices)
+        costs = inventory_of(self._listed.costs, built.config.costs)
+        devices = NodeDevices(costs, self._listed.inventory, self._built.policy.devices)
         return built.with_devices(inventory_in_force(built.config.devices, self.machine, devices))
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
@@ -253,7 +256,8 @@ class SimulatedNode:
         """Close proxy and runtime, and remove the resource files."""
         await self.node.close()
         await self.runtime.close()
-        rmtree(self._files_root, ignore_errors=True)
+        if self._writes_files:
+            rmtree(self._files_root, ignore_errors=True)
 
     def _now_ns(self) -> int:
         return int(self._clock.now_seconds() * 1e9)
@@ -261,14 +265,15 @@ class SimulatedNode:
     def _open(self) -> None:
         """Build a proxy in front of the runtime, as a start of the daemon does."""
         built = self._built
-        self.journal = Journal(self._faults, self._clock)
+        self.journal = Journal(self._faults, self._clock, WholeRecords)
         environment = Environment(
             self.runtime,
             self._store,
             self._clock,
             self.journal,
-            files_root=self._files_root,
+            files_root=self._files_root if self._writes_files else None,
             cpusets=EmbeddedCpusets(self.runtime),
+            persistence=PromptPersistence,
         )
         self.node = Node(built.policy, built.config, environment)
         interceptor = CriInterceptor(self.node, self._reader(built))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cri_proxy.codec import encode
 from sysfs.cpuset import CpuSet, NodeSet
@@ -14,7 +15,7 @@ class ContainerState:
     ``cpus`` and ``mems`` are what the runtime has recorded (empty: nothing). ``cpus`` is made of ``exclusive``,
     ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is recorded.
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
-    ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
+    ``resource_files`` is the host directory of its ``/.cri-proxy``, None without one. ``cpu_quota`` 0 = no limit.
     ``overcommitted``: it shares with no CPU time booked for what it asks for. ``pod_cpus``: its CPUs are its pod's,
     shared by the pod's containers. ``devices`` are as ``device_words`` names them.
     """
@@ -34,7 +35,7 @@ class ContainerState:
     kernel_mems: NodeSet = NodeSet()
     cpu_shares: int = 0
     cpu_quota: int = 0
-    resource_variables: Mapping[str, str] = field(default_factory=dict)
+    resource_files: Path | None = None
     overcommitted: bool = False
     pod_cpus: bool = False
     devices: tuple[str, ...] = ()
@@ -73,9 +74,8 @@ class StepOutcome:
 
     ``containers`` are all that exist, ``updated`` those that the step does not name and that are on other CPUs or
     memory nodes now. ``named`` are the containers that the step names, ``reasons`` why they are where they are.
-    ``refused`` has a sentence for each refused container, ``codes`` the reason codes of every container's last
-    decision. ``update_calls`` counts the UpdateContainerResources that the runtime got, ``notices`` the ``notify-exec``
-    commands that were run.
+    ``refused`` has a sentence for each refused container. ``update_calls`` counts the UpdateContainerResources that the
+    runtime got, ``notices`` the ``notify-exec`` commands that were run.
     """
 
     index: int
@@ -87,7 +87,6 @@ class StepOutcome:
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_expectation: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
-    codes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     update_calls: int = 0
     notices: int = 0
 
@@ -113,6 +112,10 @@ class StepOutcome:
         }
 
 
+NO_STEP = StepOutcome(0, None, (), {})
+"""Before the first step."""
+
+
 def moved_between(
     before: Mapping[str, ContainerState], after: Mapping[str, ContainerState], named: tuple[str, ...]
 ) -> tuple[MovedContainer, ...]:
@@ -120,8 +123,9 @@ def moved_between(
     return tuple(
         MovedContainer(name, old, new)
         for name, new in after.items()
-        if name not in named
-        and (old := before.get(name)) is not None
+        if (old := before.get(name)) is not new  # most are the very same
+        and old is not None
+        and name not in named
         and old.is_live
         and new.is_live
         and old.id == new.id

@@ -113,6 +113,15 @@ class Pods:
             for container in pod.spec.containers:
                 yield self.name_of(pod.spec, container.name), ContainerKey(pod.spec.pod_uid, container.name)
 
+    def keys_of(self, names: tuple[str, ...]) -> Iterator[tuple[str, ContainerKey]]:
+        """Yield those of ``containers`` that have these names."""
+        pods = {name.rpartition("/")[0] for name in names}
+        for pod in self:
+            if self._pod_name(pod.spec) in pods:
+                for container in pod.spec.containers:
+                    if (name := self.name_of(pod.spec, container.name)) in names:
+                        yield name, ContainerKey(pod.spec.pod_uid, container.name)
+
     def put(self, pod: KnownPod) -> None:
         """Record this pod as it is now."""
         key = pod.spec.namespace, pod.spec.name
@@ -174,6 +183,11 @@ def _spec(container: NewContainer, qos: QosClass | None) -> ContainerSpec:
     return replace(container_spec(container.name, container.amounts, qos), role=container.role)
 
 
+def created_pod(create: Create) -> DeclaredPod:
+    """Return the pod of a create step by itself, the first one of its name."""
+    return new_pod(create, tuple(_spec(container, create.qos) for container in create.containers))
+
+
 def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: int = 0) -> DeclaredPod:
     """Return the pod of a create step; without a QoS class in the step, it follows from the containers.
 
@@ -195,7 +209,7 @@ def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: 
 
 
 def _uid(name: str, made_before: int, *, is_static: bool) -> str:
-    """Return a uid; '' = the one that follows from the name. A static pod's is a hexadecimal hash, as the kubelet's."""
+    """Return a uid that follows from the name. A static pod's is a hexadecimal hash, as the kubelet's."""
     if is_static:
         return hashlib.sha256(name.encode()).hexdigest()[:32]
-    return str(uuid.uuid5(POD_NAMESPACE_UUID, f"{name}/{made_before}")) if made_before else ""
+    return str(uuid.uuid5(POD_NAMESPACE_UUID, f"{name}/{made_before}" if made_before else name))

@@ -1,5 +1,6 @@
 """Run one scenario step by step: hand each to kubelet or node, yield its outcome; evaluate ``expect`` steps."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import assert_never
 
@@ -8,20 +9,22 @@ from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.simulate.checks import check_steps
 from cri_proxy.simulate.errors import ExpectationError, StepError
 from cri_proxy.simulate.expect.expressions import Evaluation, evaluate
-from cri_proxy.simulate.expect.functions import vocabulary
+from cri_proxy.simulate.expect.functions import LastStep, vocabulary
 from cri_proxy.simulate.kubelet import SimulatedKubelet
 from cri_proxy.simulate.machine import machine_source, whole_machine
 from cri_proxy.simulate.node import SimulatedNode
-from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
+from cri_proxy.simulate.outcome import NO_STEP, ContainerState, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, Pods
 from cri_proxy.simulate.scenario import model
-from cri_proxy.simulate.scenario.costs import listed_words
-from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
+from cri_proxy.simulate.scenario.costs import ListedDevices, listed_words
+from cri_proxy.simulate.snapshot import ContainerStates, ReasonCodes, reasons_for, resource_variables
 from cri_proxy.yaml_fields import DocumentError
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
+
+_OF_FILES = re.compile(r"\b(told|notices)\s*\(")
 
 
 class ScenarioRunner:
@@ -37,7 +40,12 @@ class ScenarioRunner:
         try:
             machine, offline = whole_machine(machine_source(scenario))
             self.simulated = SimulatedNode(
-                machine, scenario.config, clock, offline=offline, costs=scenario.costs, listed=scenario.listed
+                machine,
+                scenario.config,
+                clock,
+                offline=offline,
+                listed=ListedDevices(scenario.costs, scenario.listed),
+                writes_files=_reads_files(scenario),
             )
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
@@ -45,8 +53,9 @@ class ScenarioRunner:
         except (SysfsBaseError, PolicyBaseError) as error:
             raise DocumentError(scenario.source, scenario.line, str(error)) from None
         self._pods = Pods(scenario)
+        self._states = ContainerStates(self.simulated, self._pods)
         self._seen: Mapping[str, ContainerState] = {}
-        self._last: StepOutcome | None = None
+        self._last = NO_STEP
         self._kubelet = SimulatedKubelet(self.simulated, self._pods, self._is_live)
 
     @property
@@ -69,9 +78,10 @@ class ScenarioRunner:
     async def run(self) -> AsyncIterator[StepOutcome]:
         """Run every step, in order; a refused one does not stop the others."""
         for index, step in enumerate(self.scenario.steps):
-            yield await self._step(index, step)
+            yield await self.play(index, step)
 
-    async def _step(self, index: int, step: model.Step) -> StepOutcome:
+    async def play(self, index: int, step: model.Step) -> StepOutcome:
+        """Carry out one step, and wait until nothing is in progress."""
         before = self._seen
         action = step.action
         if isinstance(action, model.Expect):
@@ -81,7 +91,7 @@ class ScenarioRunner:
         updates, notices = self.simulated.runtime.update_count, self.simulated.notices
         error = await self._try(action)
         faults = await self.simulated.settle()
-        self._seen = container_states(self.simulated, self._pods)
+        self._seen = self._states.read()
         outcome = StepOutcome(
             index,
             step.written,
@@ -89,14 +99,18 @@ class ScenarioRunner:
             self._seen,
             updated=moved_between(before, self._seen, named),
             named=named,
-            reasons={n: reasons_for(self.simulated, key) for n, key in self._pods.containers() if n in named},
+            reasons=self._reasons(named),
             refused=dict(self._kubelet.refused),
-            codes=codes_of(self.simulated, self._pods),
             update_calls=self.simulated.runtime.update_count - updates,
             notices=self.simulated.notices - notices,
         )
         self._last = outcome
         return outcome
+
+    def _reasons(self, named: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        if not named:
+            return {}
+        return {name: reasons_for(self.simulated, key) for name, key in self._pods.keys_of(named)}
 
     async def _try(self, action: model.OnPods | model.OnNode) -> str:
         """Carry out a step; return '' or why it failed."""
@@ -144,7 +158,8 @@ class ScenarioRunner:
         """Return the expectations that are not met, each with the values found."""
         policy = self.simulated.policy
         listed = {**policy.devices.costs.devices, **listed_words(policy.devices)}
-        functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last, listed)
+        last = LastStep(self._last, ReasonCodes(self.simulated, self._pods), resource_variables)
+        functions = vocabulary(self.machine, self.pool_views(), self._seen, last, listed)
         unmet = []
         for text in expect.expressions:
             try:
@@ -170,3 +185,9 @@ class ScenarioRunner:
         except StepError:
             return ()
         return ()
+
+
+def _reads_files(scenario: model.Scenario) -> bool:
+    """Return whether an expectation depends on the files of ``/.cri-proxy``: without one, nothing is written."""
+    expected = (step.action for step in scenario.steps if isinstance(step.action, model.Expect))
+    return any(_OF_FILES.search(text) for expect in expected for text in expect.expressions)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy import events
-from cri_proxy.simulate.expect.functions import vocabulary
+from cri_proxy.simulate.expect.functions import LastStep, vocabulary
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
 from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
@@ -170,5 +170,5 @@ def test_every_kind_of_step_and_every_function_is_part_of_some_story() -> None:
     asked = " ".join(
         e for s in SCENARIOS for t in s.steps if isinstance(t.action, Expect) for e in t.action.expressions
     )
-    functions = vocabulary(describe({}), (), {}, None, {})
+    functions = vocabulary(describe({}), (), {}, LastStep(), {})
     assert [name for name in functions if f"{name}(" not in asked] == []

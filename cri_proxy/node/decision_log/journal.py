@@ -74,12 +74,12 @@ _FILES_SHOWN: Final = 4
 class Journal:
     """The events of a node, each reported once and after the fact. ``records`` are the decisions' for ``explain``."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
-        """Log to ``log``; nothing is saved before ``recall``."""
+    def __init__(self, log: Log, clock: Clock, records: type[Records] = Records) -> None:
+        """Log to ``log``, keep ``records``; nothing is saved before ``recall``."""
         self._log = log
         self._clock = clock
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
-        self.records = Records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
+        self.records = records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
         self.counters = Counters(catalog.JOURNAL_ROWS)
         self._faults: dict[str, tuple[float, int]] = {}  # by place: when the first was logged, and how many there were
 

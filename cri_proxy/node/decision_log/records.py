@@ -92,7 +92,7 @@ class Records:
         known = dict(self._packed)
         for packed in saved.decisions:
             if packed.key not in known:
-                self._keep(KeptDecision.of(packed))
+                self._keep(self._kept_of(packed))
 
     def get(self, key: ContainerKey) -> decisions.DecisionRecord | None:
         """Return the last decision about this container, a refusal too; None also for one that cannot be read."""
@@ -105,7 +105,7 @@ class Records:
         record = self._unpacked.get(key)
         if record is None:
             try:
-                record = decisions.unpack(kept.whole())
+                record = self._read(kept)
             except ValueError as error:
                 del self._packed[key]
                 self._rowless.pop(key, None)
@@ -232,11 +232,23 @@ class Records:
 
     def _put(self, record: decisions.DecisionRecord) -> None:
         """Keep a record and save it."""
-        packed = decisions.pack(record)
-        self._keep(KeptDecision.of(packed))
+        packed = self._pack(record)
+        self._keep(self._kept_of(packed))
         self._remember(record)
         if self._persistence is not None:
             self._persistence.save_later([packed])
+
+    def _pack(self, record: decisions.DecisionRecord) -> decisions.PackedDecision:
+        """Return the record as it is saved; a node in memory need not write it down."""
+        return decisions.pack(record)
+
+    def _kept_of(self, packed: decisions.PackedDecision) -> KeptDecision:
+        """Return the packed record as it is kept in memory."""
+        return KeptDecision.of(packed)
+
+    def _read(self, kept: KeptDecision) -> decisions.DecisionRecord:
+        """Return the record. Raises ValueError when it is damaged."""
+        return decisions.unpack(kept.whole())
 
     def _keep(self, kept: KeptDecision, *, has_row: bool = True) -> None:
         packed = kept.packed

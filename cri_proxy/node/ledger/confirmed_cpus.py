@@ -64,9 +64,9 @@ class ConfirmedCpus:
         self._clear(key)
 
     def _clear(self, key: ContainerKey) -> None:
-        self._exclusive.pop(key, None)
         self._contested.pop(key, None)
-        self._all = None
+        if self._exclusive.pop(key, None):  # most have none, and no update of theirs changes the union
+            self._all = None
 
     def note_grant(self, row: Row) -> None:
         """Record a changed grant: contested CPUs that it no longer names will not become exclusive."""
@@ -91,7 +91,9 @@ class ConfirmedCpus:
         if contested := (row.grant.owned & before) - self.of(key):
             contested = contested & self._used_by_others(others, key)
         self._clear(key)
-        self._exclusive[key] = (row.grant.owned & on) - contested
+        self._exclusive[key] = exclusive = (row.grant.owned & on) - contested
+        if exclusive:
+            self._all = None
         if contested:
             self._contested[key] = contested & on
 

@@ -9,8 +9,16 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Code
 from cri_proxy.runtime.embedded.pods import KILLED, end
 from cri_proxy.runtime.embedded.pods import status_of as pod_status_of
-from cri_proxy.runtime.embedded.state import Container, NodeState, RefusedCall, UnknownId, attributes
-from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from cri_proxy.runtime.embedded.state import (
+    Container,
+    NodeState,
+    RefusedCall,
+    UnknownId,
+    attributes,
+    cpu_list,
+    node_list,
+)
+from sysfs.cpuset import CpuSetError
 
 CGROUP = "/sys/fs/cgroup"  # the container sees its own cgroup there
 START_FAILED_STATUS = 128
@@ -68,12 +76,12 @@ def _kernel_refusal(node: NodeState, resources: pb.LinuxContainerResources) -> s
     """
     cpus, mems = resources.cpuset_cpus, resources.cpuset_mems
     try:
-        if not CpuSet.parse(cpus) <= node.machine.online | node.machine.offline:
+        if not cpu_list(cpus) <= node.machine.online | node.machine.offline:
             return f'failed to write "{cpus}": write {CGROUP}/cpuset.cpus: numerical result out of range'
     except CpuSetError:
         return f'failed to write "{cpus}": write {CGROUP}/cpuset.cpus: invalid argument'
     try:
-        if NodeSet.parse(mems) <= node.machine.memory_nodes:
+        if node_list(mems) <= node.machine.memory_nodes:
             return ""
     except CpuSetError:
         pass

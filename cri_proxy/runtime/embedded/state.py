@@ -178,13 +178,13 @@ class NodeState:
 
     def effective(self, container: Container) -> tuple[CpuSet, NodeSet]:
         """Return the sets that the kernel lets it use (cgroup v2): the parent's if one is empty or all offline."""
-        cpus = _cpus(container.kernel_cpus) & self.machine.online
-        mems = _mems(container.kernel_mems) & self.machine.memory_nodes
+        cpus = cpu_list(container.kernel_cpus) & self.machine.online
+        mems = node_list(container.kernel_mems) & self.machine.memory_nodes
         return cpus or self.machine.online, mems or self.machine.memory_nodes
 
 
-_cpus = lru_cache(maxsize=1024)(CpuSet.parse)
-_mems = lru_cache(maxsize=256)(NodeSet.parse)
+cpu_list = lru_cache(maxsize=1024)(CpuSet.parse)
+node_list = lru_cache(maxsize=256)(NodeSet.parse)
 
 
 def _find(table: Mapping[str, _T], wanted: str, words: str) -> _T:

@@ -1,14 +1,15 @@
 """The functions that ``expect`` expressions call: about containers, the machine, CPU sets and the last step."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from typing import TypeVar, cast
 
 from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import Function, Members, Value, cpu_ids
-from cri_proxy.simulate.outcome import ContainerState, StepOutcome
+from cri_proxy.simulate.outcome import NO_STEP, ContainerState, StepOutcome
 from policies.base import PoolView
 from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, IdSet
@@ -24,29 +25,44 @@ _OF_CONTAINERS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """The outcome of the last step before the expressions.
+
+    ``codes`` are the reason codes of the last decision about each container, by name. ``variables_of`` returns what a
+    container reads in its ``resources.sh``; nothing without one.
+    """
+
+    outcome: StepOutcome = NO_STEP
+    codes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variables_of: Callable[[ContainerState], Mapping[str, str]] = lambda _: {}
+
+
 def vocabulary(
     machine: Machine,
     pools: Iterable[PoolView],
     seen: Mapping[str, ContainerState],
-    last: StepOutcome | None,
+    last: LastStep,
     listed: Mapping[str, Iterable[str]],
 ) -> Mapping[str, Function]:
     """Return every function by its name; ``listed`` are all devices, by type."""
     return {
-        **_about_containers(seen),
+        **_about_containers(seen, last.variables_of),
         **_about_devices(seen, listed),
         **_about_machine(machine, tuple(pools)),
         **_about_sets(machine),
-        **_about_step(seen, last),
+        **_about_step(seen, last.outcome, last.codes),
     }
 
 
-def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]:
+def _about_containers(
+    seen: Mapping[str, ContainerState], variables_of: Callable[[ContainerState], Mapping[str, str]]
+) -> dict[str, Function]:
     def state(name: Value) -> str:
         return seen[name].state if isinstance(name, str) and name in seen else "gone"
 
     def told(name: Value, variable: Value) -> str:
-        variables = _found("container", name, seen).resource_variables
+        variables = variables_of(_found("container", name, seen))
         return _found("variable", variable, variables) if variables else ""
 
     def read(attribute: str, name: Value) -> Value:
@@ -105,9 +121,10 @@ def _about_sets(machine: Machine) -> dict[str, Function]:
     }
 
 
-def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) -> dict[str, Function]:
-    last = last or StepOutcome(0, None, (), {})
-    refusals, codes = last.refused, last.codes
+def _about_step(
+    seen: Mapping[str, ContainerState], last: StepOutcome, codes: Mapping[str, tuple[str, ...]]
+) -> dict[str, Function]:
+    refusals = last.refused
 
     def refused(name: Value, words: Value = "") -> bool:
         if not isinstance(name, str) or not isinstance(words, str):

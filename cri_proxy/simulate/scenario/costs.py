@@ -1,6 +1,7 @@
 """Read the costs and the inventory of a scenario, written in it or as a file's path; merge costs as the daemon does."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.config.option_groups import CostOptions
@@ -9,8 +10,19 @@ from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.inventory.file import DIALECT, read_inventory, read_inventory_text
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices import DEVICE_TYPES, DeviceInventory
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from policies.devices.costs import NO_DEVICES, Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDevices:
+    """What files of a node list: the costs of devices, None = no file, and the inventory."""
+
+    costs: CostText | None = None
+    inventory: DeviceInventory = EMPTY_INVENTORY
+
+
+NOTHING_LISTED = ListedDevices()
 
 
 def read_cost_text(value: YamlField, what: str) -> CostText:

@@ -11,6 +11,7 @@ from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.documents.forms import TRUTH, matching, one_of, scalar
 from sysfs.documents.table import Form, keyed
+from sysfs.model import Machine
 
 Part = Literal["proxy", "runtime", "both"]
 PART: Form[Part] = scalar(one_of(("proxy", "runtime", "both")))
@@ -201,11 +202,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One document. ``source`` names the file, ``about`` says in a sentence what it shows ('' = not given)."""
+    """One document. ``source`` names the file, ``about`` says in a sentence what it shows ('' = not given).
+
+    ``machine`` is as written, or one that is loaded.
+    """
 
     source: str
     line: int
-    machine: str | Mapping[str, object]
+    machine: Machine | str | Mapping[str, object]
     config: Mapping[str, object]
     steps: tuple[Step, ...]
     about: str = ""

@@ -3,7 +3,7 @@ from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed, sandb
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.scenario.parse import parse_scenario
-from cri_proxy.simulate.snapshot import container_states, reasons_for
+from cri_proxy.simulate.snapshot import ContainerStates, reasons_for
 from sysfs.descriptions.machine import describe
 
 SCENARIO = parse_scenario("machine: host\nsteps: [create: {pod: web, qos: guaranteed, containers: []}]")
@@ -27,7 +27,7 @@ async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str
         simulated.runtime.node.containers[container_id].record.cpuset_cpus = overwrite
     if end:
         simulated.runtime.exit(container_id)
-    seen = container_states(simulated, pods)["web/c0"].json_value()
+    seen = ContainerStates(simulated, pods).read()["web/c0"].json_value()
     reasons = reasons_for(simulated, dict(pods.containers())["web/c0"])
     await simulated.close()
     return {key: str(seen[key]) for key in ("cpus", "exclusive", "shared", "state")}, reasons

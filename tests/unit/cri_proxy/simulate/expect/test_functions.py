@@ -5,7 +5,7 @@ import pytest
 
 from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import evaluate
-from cri_proxy.simulate.expect.functions import vocabulary
+from cri_proxy.simulate.expect.functions import LastStep, vocabulary
 from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
 from policies.base import PoolView
 from sysfs.cpuset import CpuSet, NodeSet
@@ -41,19 +41,20 @@ WEB = ContainerState(
     kernel_mems=NodeSet.parse("0-1"),
     cpu_shares=2560,
     cpu_quota=250_000,
-    resource_variables={"EXCLUSIVE_CPUS": "2-3", "HBM_MEMS": ""},
     devices=("x.io/gpu/g1",),
 )
-LAST = StepOutcome(
+OUTCOME = StepOutcome(
     1,
     {},
     ("full",),
     {"web/c0": WEB},
     updated=(MovedContainer("bg/c0", WEB, WEB),),
     refused={"big/c0": "wanted 9 exclusive CPUs"},
-    codes={"web/c0": ("pool", "displaced")},
     update_calls=2,
     notices=1,
+)
+LAST = LastStep(
+    OUTCOME, {"web/c0": ("pool", "displaced")}, lambda seen: {"EXCLUSIVE_CPUS": str(seen.exclusive), "HBM_MEMS": ""}
 )
 FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST, {"x.io/gpu": ("x.io/gpu/g0", "x.io/gpu/g1")})
 
@@ -89,7 +90,7 @@ def test_every_function_tells_the_truth(text: str) -> None:
 
 
 def test_before_the_first_step_all_is_well() -> None:
-    functions = vocabulary(MACHINE, (), {}, None, {})
+    functions = vocabulary(MACHINE, (), {}, LastStep(), {})
     assert evaluate("ok() and error() == '' and updated() == {} and free() == {}", functions).is_true
 
 
