@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # loaded late, by ``machine_of``
     from sysfs.model import Machine
 
 T = TypeVar("T")
+OptionsOf = argparse.ArgumentParser | argparse._ArgumentGroup
+"""What options are added to: a parser, or a group of one."""
 ROOT: Final = Path("/")
 _MACHINE: Final = "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description"
 
@@ -41,15 +43,13 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
     return read
 
 
-def add_path(
-    parser: argparse.ArgumentParser, name: str, metavar: str, text: str, *, default: Path | None = None
-) -> None:
+def add_path(parser: OptionsOf, name: str, metavar: str, text: str, *, default: Path | None = None) -> None:
     """Add an option whose value is a path."""
     parser.add_argument(name, type=Path, default=default, metavar=metavar, help=text)
 
 
 def add_repeated(
-    parser: argparse.ArgumentParser, name: str, metavar: str, text: str, read: type | Callable[[str], object] = str
+    parser: OptionsOf, name: str, metavar: str, text: str, read: type | Callable[[str], object] = str
 ) -> None:
     """Add an option that may be given several times; its value is the list of what ``read`` makes of each."""
     parser.add_argument(name, action="append", default=[], type=read, metavar=metavar, help=text)

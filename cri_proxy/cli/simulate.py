@@ -1,15 +1,23 @@
-"""``cri-proxy simulate``: run scenario files in memory, without root; print results; exit 1 for unmet expectations."""
+"""``cri-proxy simulate``: run scenarios, or plan the pods of manifests on nodes, in memory; exit 1 for a no."""
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cri_proxy.cli.arguments import add_path, add_repeated, write_picture
 from cri_proxy.errors import CommandFailed
+
+if TYPE_CHECKING:  # loaded late
+    from cri_proxy.simulate.plan.result import PlanResult
+    from cri_proxy.yaml_fields import DocumentError
 
 HELP = "place pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
 cri-proxy simulate configs/scenarios/memory.yaml configs/scenarios/neighbours.yaml -o json
-cri-proxy simulate - < configs/scenarios/memory.yaml"""
-
+cri-proxy simulate configs/pods/database.yaml --machine '{packages: 2, cores: 16, threads: 2, memory: 64Gi}'
+helm template my-chart | cri-proxy simulate - --machine node.tar.xz --nodes 12 --config new.yaml --html plan.html"""
 
 GC_THRESHOLDS = (100_000, 20, 100)
 """The process ends soon, and what it makes are few cycles: with Python's own a fifth of the time goes to looking."""
@@ -18,24 +26,59 @@ GC_THRESHOLDS = (100_000, 20, 100)
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "scenarios",
+        "files",
         nargs="+",
-        metavar="SCENARIO.yaml",
-        help="scenario files (docs/reference/scenarios.md), each with one or more documents; - is standard input",
+        metavar="FILE",
+        help="scenarios (docs/reference/scenarios.md) or Kubernetes manifests (docs/reference/planning.md), each with "
+        "one or more documents; a directory of manifests; - is standard input",
+    )
+    plan = parser.add_argument_group("of manifests")
+    machines = "a name of docs/reference/machines.md, host (default), a directory, an archive, or a description"
+    add_repeated(plan, "--machine", "SPEC", f"{machines}; two of them: side by side")
+    add_repeated(plan, "--config", "PATH", "the nodes' configuration; two of them: side by side", Path)
+    plan.add_argument("--nodes", type=int, default=1, metavar="N", help="so many nodes of this machine (default 1)")
+    plan.add_argument("--namespace", default="default", help="of what names none (default: default)")
+    plan.add_argument(
+        "--strategy",
+        choices=("spread", "pack"),
+        default="spread",
+        help="the scheduler's scoring: LeastAllocated (default) or MostAllocated",
+    )
+    plan.add_argument("--random", type=int, metavar="SEED", help="the pods arrive in a random order")
+    plan.add_argument("--orders", type=int, default=1, metavar="N", help="show the worst of so many orders")
+    add_path(plan, "--html", "FILE", "write the plan as one page that needs no other file, too")
+    parser.add_argument("--fail-on-refusal", action="store_true", help="exit 1 where a step of a scenario is refused")
+    parser.add_argument(
+        "--fail-on-span", action="store_true", help="exit 1 where a container owns CPUs of several NUMA nodes"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run every document; return 1 if one cannot be run, or an expectation is not met."""
+    """Run every scenario, or plan all manifests together; return 1 for a no."""
     import gc
 
-    from cri_proxy.cli.output import emit
-    from cri_proxy.simulate.run_files import run_files
+    from cri_proxy.cli.manifests import is_manifest, texts_of
 
     gc.set_threshold(*GC_THRESHOLDS)
-    results = list(run_files(args.scenarios))
+    texts = texts_of(args.files)
+    manifests = [(name, text) for name, text in texts if isinstance(text, str) and is_manifest(text)]
+    if not manifests:
+        return _run_scenarios(args, texts)
+    if len(manifests) < len(texts):
+        other = next(name for name, text in texts if not (isinstance(text, str) and is_manifest(text)))
+        raise CommandFailed(f"{other}: not a manifest, and others are; give scenarios and manifests apart", 2)
+    return _plan(args, manifests)
+
+
+def _run_scenarios(args: argparse.Namespace, texts: Sequence[tuple[str, "str | DocumentError"]]) -> int:
+    from cri_proxy.cli.output import emit
+    from cri_proxy.simulate.run_files import run_texts
+
+    if args.machine or args.config or args.nodes != 1 or args.html:
+        raise CommandFailed("--machine, --config, --nodes and --html are for manifests; a scenario names its own", 2)
+    results = list(run_texts(texts))
     if not results:
-        raise CommandFailed("the files contain no scenario")
+        raise CommandFailed("the files contain neither a scenario nor a manifest")
     first, *more = results
     if first.error and not more:
         raise CommandFailed(first.error)
@@ -46,4 +89,26 @@ def run(args: argparse.Namespace) -> int:
         lambda found: "\n\n".join(result.text for result in found),
         plain=lambda _: plain if more else plain[0],
     )
-    return 0 if all(r.is_good for r in results) else 1
+    is_refused = args.fail_on_refusal and any(result.has_refusals for result in results)
+    spans = args.fail_on_span and any(result.spanning for result in results)
+    return 0 if all(r.is_good for r in results) and not is_refused and not spans else 1
+
+
+def _plan(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> int:
+    from cri_proxy.cli.manifests import plans_of
+    from cri_proxy.cli.output import emit
+    from cri_proxy.cli.render.plan import plan_text
+    from cri_proxy.simulate.plan.compare import comparison
+
+    plans = plans_of(args, manifests)
+    if args.html is not None:
+        from cri_proxy.cli.render.plan_page import plan_page
+
+        write_picture(args.html, plan_page(plans))
+    plain: object = plans[0].json_value() if len(plans) == 1 else comparison(plans[0], plans[1])
+    emit(plans, args.output, plan_text, plain=lambda _: plain)
+    return int(any(_is_no(plan, args) for plan in plans))
+
+
+def _is_no(plan: "PlanResult", args: argparse.Namespace) -> bool:
+    return bool(plan.refused) or (args.fail_on_span and plan.spans["nodes"] > 0)

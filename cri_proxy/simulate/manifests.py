@@ -1,11 +1,13 @@
-"""Read the pods of Kubernetes manifests: their annotations with line and column, containers, QoS class. Pure."""
+"""Read the pods of Kubernetes manifests: annotations with line and column, containers, QoS class, copies. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Tree, parse_documents, tree_at, word_at
-from policies.base import QosClass
+from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, parse_documents, tree_at, word_at
+from cri_proxy.cri.amounts import page_bytes_of
+from cri_proxy.cri_client.pods import ContainerRole
+from policies.base import Labels, QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
 DIALECT: Final = Dialect(max_bytes=16 << 20, max_depth=60, max_nodes=1_000_000, has_aliases=True)
@@ -18,16 +20,36 @@ _TEMPLATES: Final = {
     ),
 }
 _READ: Final = (("cpu", parse_mcpu), ("memory", parse_bytes))
+# Where a workload says how many of its pods run at a time; a pod and a DaemonSet (one a node) do not say.
+_COPIES: Final = {
+    "job": ("spec", "parallelism"),
+    "cronjob": ("spec", "jobTemplate", "spec", "parallelism"),
+    **dict.fromkeys(
+        ("deployment", "replicaset", "replicationcontroller", "statefulset"),
+        ("spec", "replicas"),
+    ),
+}
+_PLANNED: Final = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES: Final = "hugepages-"
+_COUNT_DIGITS: Final = 5
+_INIT: Final = {False: ContainerRole.INIT, True: ContainerRole.SIDECAR}
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerManifest:
-    """A container; what it requests and its limits of CPU (thousandths) and memory (bytes), None where it has none."""
+    """A container; what it requests and its limits of CPU (thousandths) and memory (bytes), None where it has none.
+
+    ``huge_pages`` are pairs of a page's size as CRI has it and a limit in bytes. ``others`` are the names of other
+    resources that it asks for. A ``sidecar`` is an init container that keeps running.
+    """
 
     name: str
     line: int
     requests: tuple[int | None, int | None] = (None, None)
     limits: tuple[int | None, int | None] = (None, None)
+    role: ContainerRole = ContainerRole.REGULAR
+    huge_pages: tuple[tuple[str, int], ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +57,8 @@ class PodManifest:
     """A pod, or the template of a workload's pods: ``workload`` is its kind and name.
 
     ``annotations`` are as written, a value that is no scalar included. ``whole`` stands for the resources of the pod
-    itself (``spec.resources``), None where it has none. ``line`` is that of the workload.
+    itself (``spec.resources``), None where it has none. ``line`` is that of the workload. ``labels`` are the pods'.
+    ``copies`` is how many run at a time, None: one on every node.
     """
 
     workload: str
@@ -44,6 +67,8 @@ class PodManifest:
     annotations: tuple[Item, ...]
     containers: tuple[ContainerManifest, ...]
     whole: ContainerManifest | None = None
+    labels: Labels = ()
+    copies: int | None = 1
 
 
 def read_manifests(text: str) -> Iterator[PodManifest]:
@@ -70,20 +95,58 @@ def _pods_of(tree: Tree) -> Iterator[PodManifest]:
         found.items if isinstance(found, Mapping) else (),
         containers,
         _container("", whole.line, whole) if whole is not None else None,
+        _labels(tree_at(template, "metadata", "labels")),
+        _copies(tree, kind.casefold()),
     )
+
+
+def _labels(tree: Tree | None) -> Labels:
+    items = tree.items if isinstance(tree, Mapping) else ()
+    return tuple(sorted((item.key, item.value.text) for item in items if isinstance(item.value, Scalar)))
+
+
+def _copies(tree: Tree, kind: str) -> int | None:
+    """Return how many pods of a workload run at a time: as it says, by default one; None: one on every node.
+
+    A pod may say so by ``count``, which Kubernetes does not know: a pod of which a user means to start several.
+    """
+    if kind == "daemonset":
+        return None
+    text = word_at(tree, *_COPIES.get(kind, ("count",)))
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS else 1
 
 
 def _containers(template: Tree | None, key: str) -> Iterator[ContainerManifest]:
     listed = tree_at(template, "spec", key)
     for item in listed.items if isinstance(listed, Listing) else ():
-        yield _container(word_at(item, "name"), item.line, tree_at(item, "resources"))
+        found = _container(word_at(item, "name"), item.line, tree_at(item, "resources"))
+        stays = word_at(item, "restartPolicy") == "Always"
+        role = ContainerRole.REGULAR if key == "containers" else _INIT[stays]
+        yield replace(found, role=role)
 
 
 def _container(name: str, line: int, resources: Tree | None) -> ContainerManifest:
     limits = _amounts(tree_at(resources, "limits"))
     requests = _amounts(tree_at(resources, "requests"))
     cpu, memory = (limit if request is None else request for request, limit in zip(requests, limits, strict=True))
-    return ContainerManifest(name, line, (cpu, memory), limits)
+    asked = [tree_at(resources, part) for part in ("limits", "requests")]
+    items = [item for part in asked if isinstance(part, Mapping) for item in part.items]
+    pages = {item.key: page for item in items if (page := _huge_page(item)) is not None}
+    others = {item.key for item in items} - set(_PLANNED) - pages.keys()
+    return ContainerManifest(
+        name, line, (cpu, memory), limits, huge_pages=tuple(sorted(pages.values())), others=tuple(sorted(others))
+    )
+
+
+def _huge_page(item: Item) -> tuple[str, int] | None:
+    """Return the size as CRI has it and the bytes of ``hugepages-2Mi: 1Gi``; None for anything else."""
+    page = f"{item.key.removeprefix(_HUGE_PAGES).removesuffix('i')}B"
+    if not item.key.startswith(_HUGE_PAGES) or not page_bytes_of(page) or not isinstance(item.value, Scalar):
+        return None
+    try:
+        return page, parse_bytes(item.value.text)
+    except QuantityError:
+        return None
 
 
 def _amounts(tree: Tree | None) -> tuple[int | None, int | None]:

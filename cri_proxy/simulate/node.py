@@ -141,6 +141,11 @@ class SimulatedNode:
         return self.node.context.ledger.policy
 
     @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self._built.config
+
+    @property
     def notices(self) -> int:
         """How many ``notify-exec`` commands have been run in containers since the node was built."""
         return self._notices + self.node.resource_files.notifier.run

@@ -1,26 +1,34 @@
 """Run every document of scenario files, each on a new node; return results as text and JSON data."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cri_proxy.simulate.clock import InlineExecutor
-from cri_proxy.simulate.outcome import StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.report import heading, step_lines, summary
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
-from cri_proxy.simulate.scenario.parse import read_scenarios
-from cri_proxy.yaml_fields import DocumentError
+from cri_proxy.simulate.scenario.parse import scenarios_in
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from sysfs.model import Machine
+
+MAX_BYTES = 16 << 20
+"""Of a file with manifests; scenarios have a bound of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The result of one document, with the lines for people. ``error`` is '' unless it could not be run at all."""
+    """The result of one document, with the lines for people. ``error`` is '' unless it could not be run at all.
+
+    ``spanning`` are the containers that own CPUs of several NUMA nodes at the end.
+    """
 
     outcomes: tuple[StepOutcome, ...]
     lines: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     error: str = ""
+    spanning: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -32,6 +40,11 @@ class ScenarioResult:
         """Whether it ran and every expectation is met. A refused container is a result like any other."""
         return not self.error and all(o.ok for o in self.outcomes if o.is_expectation)
 
+    @property
+    def has_refusals(self) -> bool:
+        """Whether a step was refused."""
+        return any(not outcome.ok and not outcome.is_expectation for outcome in self.outcomes)
+
     def json_value(self) -> dict[str, object]:
         """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         if self.error:
@@ -39,10 +52,23 @@ class ScenarioResult:
         return {"steps": [o.json_value() for o in self.outcomes], "warnings": list(self.warnings)}
 
 
+def text_of(path: str) -> str | DocumentError:
+    """Return the text of a file, ``-`` being standard input, or why it cannot be read."""
+    try:
+        return YamlField.read_text(path, MAX_BYTES)
+    except DocumentError as error:
+        return error
+
+
 def run_files(paths: Iterable[str]) -> Iterator[ScenarioResult]:
     """Run every document of every file, in order."""
-    for path in paths:
-        for found in read_scenarios(path):
+    return run_texts((path, text_of(path)) for path in paths)
+
+
+def run_texts(texts: Iterable[tuple[str, str | DocumentError]]) -> Iterator[ScenarioResult]:
+    """Run every document of every text, in order; each comes after the name of its file."""
+    for path, text in texts:
+        for found in (text,) if isinstance(text, DocumentError) else scenarios_in(text, path):
             yield failed_result(found) if isinstance(found, DocumentError) else run_scenario(found)
 
 
@@ -75,6 +101,13 @@ async def _run(scenario: Scenario, results: list[ScenarioResult]) -> None:
             lines += step_lines(scenario.steps[outcome.index], outcome)
             outcomes.append(outcome)
         lines.append(summary(outcomes))
-        results.append(ScenarioResult(tuple(outcomes), tuple(lines), warnings))
+        spanning = _spanning(runner.machine, outcomes[-1].containers) if outcomes else ()
+        results.append(ScenarioResult(tuple(outcomes), tuple(lines), warnings, spanning=spanning))
     finally:
         await runner.close()
+
+
+def _spanning(machine: Machine, seen: Mapping[str, ContainerState]) -> tuple[str, ...]:
+    """Return the containers that own CPUs of several NUMA nodes."""
+    nodes = [node.cpus for node in machine.nodes]
+    return tuple(name for name, each in seen.items() if sum(not each.owned.isdisjoint(cpus) for cpus in nodes) > 1)

@@ -62,7 +62,8 @@ class Create:
 
     ``namespace`` None: the pod's, or ``default``. ``qos`` None: what follows from the containers, or the pod's.
     ``is_static``: its manifest is a file of the node, so it has the same uid whenever it is created. ``amounts`` are
-    the resources of the pod as a whole, from which its QoS class follows.
+    the resources of the pod as a whole, from which its QoS class follows. ``count`` above 1: so many pods like it, each
+    a step of its own, ``web-0`` and on.
     """
 
     pod: str
@@ -73,6 +74,7 @@ class Create:
     containers: tuple[NewContainer, ...] = ()
     is_static: bool = False
     amounts: PodAmounts = field(default_factory=PodAmounts)
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Parse scenario files (docs/reference/scenarios.md), YAML with several documents, into ``Scenario`` values."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.simulate.scenario.costs import read_cost_text, read_listed
-from cri_proxy.simulate.scenario.model import Scenario
+from cri_proxy.simulate.scenario.model import Create, Scenario, Step
 from cri_proxy.simulate.scenario.steps import STEP, read_options
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from sysfs.documents.forms import each, form, scalar
@@ -38,12 +39,21 @@ def documents(text: str, source: str) -> Iterator[YamlField]:
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | DocumentError]:
-    """Yield every document of a file as a scenario, or its error; ``-`` is standard input.
+    """Yield every document of a file as a scenario, or its error; ``-`` is standard input. Raises nothing."""
+    try:
+        text = YamlField.read_text(path, _DIALECT.max_bytes)
+    except DocumentError as error:
+        yield error
+    else:
+        yield from scenarios_in(text, path)
+
+
+def scenarios_in(text: str, path: str) -> Iterator[Scenario | DocumentError]:
+    """Yield every document of a text as a scenario, or its error.
 
     A wrong document does not stop those after it; text that is not YAML ends the file. Raises nothing.
     """
     try:
-        text = YamlField.read_text(path, _DIALECT.max_bytes)
         for document in documents(text, path):
             try:
                 yield _scenario(path, document)
@@ -62,4 +72,15 @@ def parse_scenario(text: str, source: str = "scenario") -> Scenario:
 
 
 def _scenario(source: str, document: YamlField) -> Scenario:
-    return SCENARIO.made(SCENARIO.fields(document), source=source, line=document.line)
+    found = SCENARIO.made(SCENARIO.fields(document), source=source, line=document.line)
+    return replace(found, steps=tuple(copy for step in found.steps for copy in _copies(step)))
+
+
+def _copies(step: Step) -> Iterator[Step]:
+    """Yield a step for each pod that it creates."""
+    create = step.action
+    if not isinstance(create, Create) or create.count == 1:
+        yield step
+        return
+    for number in range(create.count):
+        yield replace(step, action=replace(create, pod=f"{create.pod}-{number}", count=1))

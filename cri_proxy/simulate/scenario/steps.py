@@ -26,6 +26,7 @@ from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.known_words import short_repr
 
 T = TypeVar("T")
+MOST_COPIES = 10_000
 _QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 _BEFORE_OTHERS = (ContainerRole.INIT, ContainerRole.SIDECAR)
 _ROLES = (*_BEFORE_OTHERS, ContainerRole.EPHEMERAL)
@@ -36,6 +37,12 @@ def _qos(text: str) -> QosClass:
     if word not in _QOS:
         raise ValueError(f"expected guaranteed, burstable or besteffort, got {short_repr(text)}")
     return _QOS[word]
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MOST_COPIES):
+        raise ValueError(f"expected a number of pods from 1 to {MOST_COPIES}, got {short_repr(text)}")
+    return int(text)
 
 
 _NAME = scalar(matching(r"(?!\s)[^/]+(?<!\s)", "a name without slashes"))
@@ -118,6 +125,7 @@ CREATE = Table(
     KeyRow("static", TRUTH, "its manifest is a file of the node, so that its uid stays the same", field="is_static"),
     KeyRow("annotations", form(_pairs), "a value may be a mapping"),
     KeyRow("labels", form(_pairs), "of the pod"),
+    KeyRow("count", scalar(_count), "so many pods like it: `web-0`, `web-1` and on, each in a step of its own"),
     KeyRow("resources", Form(_pod_amounts), "of the pod as a whole", field="amounts"),
     KeyRow("containers", Form(_containers), "in their order", "containers is missing", takes_null=True),
     name="create",

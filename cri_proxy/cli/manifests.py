@@ -1,0 +1,93 @@
+"""Read manifests, machines and configurations that ``simulate`` is to plan with, and make the plans."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+import yaml
+
+from cri_proxy.cli.arguments import machine_of
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.load import load_source
+from cri_proxy.errors import CommandFailed
+from cri_proxy.simulate.plan.nodes import MOST_NODES, Cluster
+from cri_proxy.simulate.plan.orders import worst_of
+from cri_proxy.simulate.plan.pods import Workload, arrivals_of, read_workloads
+from cri_proxy.simulate.plan.result import PlanResult
+from cri_proxy.simulate.run_files import text_of
+from cri_proxy.yaml_fields import DocumentError
+from sysfs.text import some
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MOST_ORDERS: Final = 1000
+_KIND: Final = re.compile(r"""^[\s{\[]*["']?kind["']?\s*:""", re.MULTILINE)
+_OF_SCENARIO: Final = re.compile(r"""^\{?\s*["']?(steps|machine)["']?\s*:""", re.MULTILINE)
+
+
+def texts_of(paths: Sequence[str]) -> list[tuple[str, str | DocumentError]]:
+    """Return the texts of these files, or why one cannot be read; of a directory those that are YAML by their names."""
+    found = []
+    for path in paths:
+        is_directory = path != "-" and Path(path).is_dir()
+        inside = sorted(p for p in Path(path).rglob("*") if p.suffix in SUFFIXES) if is_directory else ()
+        found += [(name, text_of(name)) for name in (map(str, inside) if is_directory else (path,))]
+    return found
+
+
+def is_manifest(text: str) -> bool:
+    r"""Return whether a text is one of Kubernetes objects: these have a kind, and a scenario has steps.
+
+    >>> is_manifest("apiVersion: v1\nkind: Pod\n"), is_manifest("machine: host\nsteps: []\n")
+    (True, False)
+    """
+    return _KIND.search(text) is not None and _OF_SCENARIO.search(text) is None
+
+
+def plans_of(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> list[PlanResult]:
+    """Return the plan, or both that are to be compared. Raises CommandFailed, and what reading raises."""
+    workloads = [found for name, text in manifests for found in read_workloads(text, name, args.namespace)]
+    if not workloads:
+        raise CommandFailed("the manifests have no pods: no Pod, Deployment, StatefulSet, DaemonSet or Job")
+    if not 1 <= args.nodes <= MOST_NODES or not 1 <= args.orders <= MOST_ORDERS:
+        raise CommandFailed(f"--nodes goes from 1 to {MOST_NODES}, --orders from 1 to {MOST_ORDERS}", 2)
+    arrivals = arrivals_of(workloads, args.nodes)
+    notes = _notes(workloads)
+    plans = []
+    for cluster in _clusters(args):
+        first = args.random if args.random is not None else None
+        seeds = [first, *((first or 0) + number for number in range(1, args.orders))]
+        found = worst_of(cluster, arrivals, seeds)
+        plans.append(found.with_notes(notes))
+    return plans
+
+
+def _clusters(args: argparse.Namespace) -> list[Cluster]:
+    machines, configs = args.machine or ["host"], args.config or [None]
+    if len(machines) * len(configs) > 2:
+        raise CommandFailed("two machines or two configurations can be compared, not more", 2)
+    found = []
+    for machine in machines:
+        loaded = machine_of(machine)
+        for config in configs:
+            title = machine if len(machines) > 1 else str(config) if len(configs) > 1 else ""
+            options = _options(config) if config is not None else {}
+            source = str(config) if config is not None else "the defaults"
+            found.append(Cluster(loaded, title, args.nodes, options, args.strategy, source))
+    return found
+
+
+def _options(path: Path) -> Mapping[str, object]:
+    """Return the options of a configuration file, or of the one that applies in a directory. Raises ConfigError."""
+    place = ConfigLocation(path)
+    source = place.read(may_wait=True)
+    load_source(place, source)  # whose errors name the file and the line
+    return cast(Mapping[str, object], yaml.safe_load(source.text) or {})
+
+
+def _notes(workloads: Sequence[Workload]) -> tuple[str, ...]:
+    others = sorted({name for workload in workloads for name in workload.others})
+    if not others:
+        return ()
+    return (f"not planned: {some(others, 6)}: the resources of device plugins are not simulated",)

@@ -1,0 +1,126 @@
+"""Render plans of manifests as text: the answer in figures, refusals, workloads, differences, the map of each node."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from cri_proxy.cli.render.amounts import cpu_text
+from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
+from cri_proxy.simulate.plan.compare import differences
+from cri_proxy.simulate.plan.result import PlannedNode, PlanResult
+from sysfs.show.cpu_map import drawn, legend, lettered, owned_by_letter
+from sysfs.text import plural
+
+MOST_REFUSALS = 20
+MOST_DIFFERENCES = 40
+MOST_MAPS = 4
+_LIMITS = (30, 40, 40)
+
+
+def plan_text(plans: Sequence[PlanResult]) -> str:
+    """Return one plan, or two with what differs between them first."""
+    width = terminal_width()
+    if len(plans) == 1:
+        return "\n".join(_plan_lines(plans[0], width))
+    first, second = plans
+    lines = list(_difference_lines(first, second, width))
+    for plan in plans:
+        lines += ["", plan.title, *_plan_lines(plan, width)]
+    return "\n".join(lines)
+
+
+def _difference_lines(first: PlanResult, second: PlanResult, width: int) -> Iterator[str]:
+    found = differences(first, second)
+    if not found:
+        yield f"no difference between {first.title} and {second.title}"
+        return
+    rows = [Cells(("differs", first.title, second.title), ("bold",) * 3)]
+    rows += [Cells((each.what, each.first or "-", each.second or "-")) for each in found[:MOST_DIFFERENCES]]
+    yield from layout(rows, column_widths(rows, _LIMITS, flexible=2, total=width))
+    if len(found) > MOST_DIFFERENCES:
+        yield f"and {len(found) - MOST_DIFFERENCES} more; -o json has them all"
+
+
+def _plan_lines(plan: PlanResult, width: int) -> Iterator[str]:
+    yield f"{plan.machine}; {plural(plan.pods, 'pod')} {plan.order}"
+    for note in plan.notes:
+        yield from paragraph(f"note: {note}", "  ", first="", width=width)
+    yield from answer_lines(plan)
+    yield from _refusal_lines(plan, width)
+    yield ""
+    yield from _workload_lines(plan)
+    yield ""
+    yield from _node_lines(plan)
+    for node in plan.nodes[:MOST_MAPS]:
+        yield ""
+        yield from _map_lines(node, width)
+    if len(plan.nodes) > MOST_MAPS:
+        yield f"\n{plural(len(plan.nodes) - MOST_MAPS, 'more node')} without a map here; --html draws them all"
+
+
+def answer_lines(plan: PlanResult) -> Iterator[str]:
+    """Yield the answer: placed, refused, spans, memory, moves, what still fits, and how other orders went."""
+    refused = plan.refused_pods
+    yield f"{plan.pods - refused} of {plural(plan.pods, 'pod')} placed, {refused or 'none'} refused"
+    spans = plan.spans
+    wide = plural(spans["nodes"], "container")
+    yield f"{wide} with own CPUs of several NUMA nodes, {spans['packages']} of several packages"
+    yield f"{plural(plan.far_memory, 'container')} with own CPUs and memory of another node"
+    yield f"{plural(plan.moves, 'container')} moved to make room"
+    yield f"largest Guaranteed container that still fits: {plural(plan.largest_fit, 'CPU')}"
+    if plan.worst_of:
+        worst, least = max(plan.worst_of), min(plan.worst_of)
+        yield f"the worst of {len(plan.worst_of)} orders; {least} to {worst} pods are refused in them"
+
+
+def _refusal_lines(plan: PlanResult, width: int) -> Iterator[str]:
+    counted = Counter((r.workload, "" if r.node else r.reason) for r in plan.refused)
+    shown = set()
+    for refusal in plan.refused:
+        # Pods of a workload without a node all have the same reason; what a node says differs.
+        group = refusal.workload, "" if refusal.node else refusal.reason
+        if not refusal.node:
+            if group in shown:
+                continue
+            shown.add(group)
+        count = counted[group] if not refusal.node else 1
+        who = refusal.name if count == 1 else f"{plural(count, 'pod')} of {refusal.workload}"
+        where = f" on {refusal.node}" if refusal.node else ""
+        yield from paragraph(f"refused {who}{where}: {refusal.reason}", "    ", first="  ", width=width)
+        if len(shown) >= MOST_REFUSALS:
+            return
+
+
+def _workload_lines(plan: PlanResult) -> Iterator[str]:
+    refused = Counter(refusal.workload for refusal in plan.refused)
+    placed: dict[str, list[tuple[str, str]]] = {}
+    for node, container in plan.containers():
+        kind = container.state.kind or "shared"
+        placed.setdefault(container.workload, []).append((node.name, kind))
+    rows = [Cells(("workload", "containers", "refused", "nodes", "CPUs"), ("bold",) * 5)]
+    for workload in dict.fromkeys((*placed, *refused)):
+        found = placed.get(workload, [])
+        kinds = Counter(kind for _, kind in found)
+        shown = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        nodes = len({name for name, _ in found})
+        rows.append(Cells((workload, str(len(found)), str(refused[workload]), str(nodes), shown or "-")))
+    yield from layout(rows, column_widths(rows, (40, 10, 10, 10, 60), flexible=0))
+
+
+def _node_lines(plan: PlanResult) -> Iterator[str]:
+    rows = [Cells(("node", "pods", "requested", "moves", "largest fit", "with moves"), ("bold",) * 6)]
+    for node in plan.nodes:
+        asked = f"{cpu_text(node.requested_mcpu)} of {cpu_text(node.allocatable_mcpu)}"
+        fit = ("-", "-") if node.fit is None else (str(node.fit.cpus), str(node.fit.cpus_with_moves))
+        rows.append(Cells((node.name, str(node.pods), asked, str(node.moves), *fit)))
+    yield from layout(rows, column_widths(rows, (30, 10, 30, 10, 12, 12), flexible=0))
+
+
+def _map_lines(node: PlannedNode, width: int) -> Iterator[str]:
+    owners = [(container.name, container.state.owned) for container in node.containers if container.owns_cpus]
+    letters = lettered([name for name, _ in owners], {})
+    yield node.name
+    yield from drawn(node.map, owned_by_letter(owners, letters), width=width)
+    yield legend(node.map)
+    named = [f"{letter} {name}" for name, letter in letters.items()]
+    if named:
+        yield from paragraph("   ".join(named), "", width=width)

@@ -1,0 +1,163 @@
+"""Let pods arrive at simulated nodes: the scheduler chooses, the node places or refuses, and the results are read."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cri_proxy.config.cpus import CpuQuantity
+from cri_proxy.simulate.clock import InlineExecutor
+from cri_proxy.simulate.outcome import MovedContainer, StepOutcome
+from cri_proxy.simulate.plan.pods import PlannedPod
+from cri_proxy.simulate.plan.result import PlacedContainer, PlannedNode, PlanRefusal, PlanResult
+from cri_proxy.simulate.plan.scheduler import NodeLoad, Strategy, allocatable_of, choose_node
+from cri_proxy.simulate.runner import ScenarioRunner
+from cri_proxy.simulate.scenario.model import Scenario, Step
+from cri_proxy.yaml_fields import DocumentError
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+from sysfs.quantity import bytes_text
+from sysfs.show.cpu_map import cpu_map
+from sysfs.text import plural
+
+MOST_NODES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """So many equal nodes. ``config`` has the options of the daemon on each, ``source`` names it in errors."""
+
+    machine: Machine
+    title: str = ""
+    nodes: int = 1
+    config: Mapping[str, object] = field(default_factory=dict)
+    strategy: Strategy = "spread"
+    source: str = "configuration"
+
+
+@dataclass(slots=True)
+class _BusyNode:
+    """A node while pods arrive. ``workloads`` are those of its containers, by the names of ``ContainerState``."""
+
+    load: NodeLoad
+    runner: ScenarioRunner
+    steps: int = 0
+    moves: int = 0
+    workloads: dict[str, str] = field(default_factory=dict)
+    last: StepOutcome | None = None
+
+    async def create(self, arrival: PlannedPod) -> list[PlanRefusal]:
+        """Bind the pod to this node and create it there; return what is refused."""
+        self.load.add(arrival.pod, arrival.workload)
+        outcome = await self.runner.play(self.steps, Step(arrival.create, None, 0))
+        self.steps += 1
+        self.moves += sum(_is_move(moved) for moved in outcome.updated)
+        self.workloads.update(dict.fromkeys(outcome.named, arrival.workload))
+        self.last = outcome
+        name = self.load.name
+        refused = [
+            PlanRefusal(arrival.workload, pod_name(arrival), container.rpartition("/")[2], name, sentence)
+            for container, sentence in outcome.refused.items()
+        ]
+        if not refused and not outcome.ok:
+            refused.append(PlanRefusal(arrival.workload, pod_name(arrival), "", name, outcome.error))
+        return refused
+
+
+def _is_move(moved: MovedContainer) -> bool:
+    """Whether it went elsewhere: a set of shared CPUs that shrinks because another owns some now is no move."""
+    before, after = moved.before, moved.after
+    return (before.pool, before.owned, before.mems) != (after.pool, after.owned, after.mems)
+
+
+def pod_name(arrival: PlannedPod) -> str:
+    """Return the pod as results name it, with its namespace."""
+    return f"{arrival.create.namespace}/{arrival.create.pod}"
+
+
+def plan(cluster: Cluster, arrivals: Sequence[PlannedPod], order: str = "in the order of the manifests") -> PlanResult:
+    """Return where these pods go, in this order of arrival. Raises DocumentError for a configuration that is wrong."""
+    found: list[PlanResult] = []
+    asyncio.run(_plan(cluster, arrivals, order, found))  # see run_files.run_scenario
+    return found[0]
+
+
+async def _plan(cluster: Cluster, arrivals: Sequence[PlannedPod], order: str, found: list[PlanResult]) -> None:
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
+    nodes = [_new_node(cluster, number, arrivals) for number in range(cluster.nodes)]
+    try:
+        for node in nodes:
+            await node.runner.open()
+        refused = []
+        for arrival in arrivals:
+            refused += await _arrive(cluster, nodes, arrival)
+        notes = dict.fromkeys(warning for node in nodes for warning in node.runner.simulated.warnings)
+        planned = tuple(_planned(node) for node in nodes)
+        title, machine = cluster.title, _machine_text(cluster)
+        found.append(PlanResult(title, machine, order, len(arrivals), planned, tuple(refused), tuple(notes)))
+    finally:
+        for node in nodes:
+            await node.runner.close()
+
+
+def _new_node(cluster: Cluster, number: int, arrivals: Sequence[PlannedPod]) -> _BusyNode:
+    """Return the node of this number; the steps of its scenario say which names are ambiguous."""
+    steps = tuple(Step(arrival.create, None, 0) for arrival in arrivals)
+    scenario = Scenario(cluster.source, 0, cluster.machine, cluster.config, steps)
+    runner = ScenarioRunner(scenario)
+    policy, reserved = runner.simulated.policy, runner.simulated.config.reserved.cpu
+    # The kubelet's reservation is a quantity, of which ours is the copy.
+    asked_mcpu = reserved.mcpu if isinstance(reserved, CpuQuantity) else 1000 * len(policy.reserved)
+    return _BusyNode(NodeLoad(f"node-{number + 1}", allocatable_of(policy.machine, asked_mcpu)), runner)
+
+
+async def _arrive(cluster: Cluster, nodes: Sequence[_BusyNode], arrival: PlannedPod) -> list[PlanRefusal]:
+    chosen: int | str = arrival.node if arrival.node is not None else -1
+    if arrival.node is None:
+        chosen = choose_node([node.load for node in nodes], arrival.pod, arrival.workload, cluster.strategy)
+    if isinstance(chosen, str):
+        return [PlanRefusal(arrival.workload, pod_name(arrival), "", "", chosen)]
+    return await nodes[chosen].create(arrival)
+
+
+def _planned(node: _BusyNode) -> PlannedNode:
+    runner = node.runner
+    machine, held = runner.machine, runner.simulated.node.context.ledger.allocations
+    policy = runner.simulated.policy
+    states = node.last.containers if node.last is not None else {}
+    placed = []
+    for name, state in states.items():
+        if not state.is_live:
+            continue
+        nodes = NodeSet.of(each.id for each in machine.nodes if not each.cpus.isdisjoint(state.cpus))
+        packages = tuple(each.id for each in machine.packages if not each.cpus.isdisjoint(state.cpus))
+        far = NodeSet.of(each.id for each in machine.nodes if each.cpus and each.id in state.mems) - nodes
+        placed.append(PlacedContainer(name, node.workloads.get(name, ""), state, nodes, packages, far))
+    return PlannedNode(
+        node.load.name,
+        tuple(placed),
+        node.load.pods,
+        node.moves,
+        node.load.requested.mcpu,
+        node.load.allocatable.mcpu,
+        policy.largest_fit(held),
+        cpu_map(machine, available=policy.available, reserved=policy.reserved),
+    )
+
+
+def _machine_text(cluster: Cluster) -> str:
+    machine = cluster.machine
+    memory = bytes_text(sum(node.memory_bytes for node in machine.nodes))
+    parts = (
+        plural(len(machine.packages), "package"),
+        plural(len(machine.nodes), "NUMA node"),
+        plural(len(machine.online), "CPU"),
+        memory,
+    )
+    return f"{plural(cluster.nodes, 'node')} of {', '.join(parts)}"
+
+
+def require_nodes(count: int) -> int:
+    """Return the number of nodes. Raises DocumentError for more than can be planned."""
+    if not 1 <= count <= MOST_NODES:
+        raise DocumentError("--nodes", 0, f"expected 1 to {MOST_NODES} nodes, got {count}")
+    return count

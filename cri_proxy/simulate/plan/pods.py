@@ -1,0 +1,121 @@
+"""Make the pods of manifests: a name and a create step for each copy of a workload, in the order of their arrival."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from cri_proxy.bounded_yaml import Scalar, YamlError, plain
+from cri_proxy.simulate.manifests import ContainerManifest, PodManifest, read_manifests
+from cri_proxy.simulate.pods import created_pod
+from cri_proxy.simulate.scenario.amounts import Amounts, DeclaredPod, pod_amounts
+from cri_proxy.simulate.scenario.model import Create, NewContainer
+from cri_proxy.yaml_fields import DocumentError
+
+MOST_PODS: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload of a manifest: its kind and name, and the create step of one of its pods.
+
+    ``copies`` None: one on every node. ``others`` are resources that are not planned here, as those of device plugins.
+    """
+
+    name: str
+    create: Create
+    copies: int | None
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPod:
+    """A pod that arrives. ``node`` is the only one that it is for, None: the scheduler chooses."""
+
+    workload: str
+    create: Create
+    pod: DeclaredPod
+    node: int | None = None
+
+
+def read_workloads(text: str, source: str, namespace: str) -> Iterator[Workload]:
+    """Yield the workloads of a text; ``namespace`` is that of what names none. Raises DocumentError."""
+    try:
+        for found in read_manifests(text):
+            if found.containers:
+                yield _workload(found, found.namespace or namespace)
+    except YamlError as error:
+        raise DocumentError(source, error.line, error.problem) from None
+
+
+def _workload(found: PodManifest, namespace: str) -> Workload:
+    whole = _amounts(found.whole) if found.whole is not None else Amounts()
+    annotations = {
+        item.key: item.value.text if isinstance(item.value, Scalar) else json.dumps(plain(item.value))
+        for item in found.annotations
+    }
+    create = Create(
+        found.workload.partition(" ")[2].rstrip("-") or "pod",
+        namespace,
+        annotations=tuple(sorted(annotations.items())),
+        labels=found.labels,
+        containers=tuple(NewContainer(c.name, _amounts(c), role=c.role) for c in found.containers),
+        amounts=pod_amounts(whole),
+    )
+    others = {name for container in found.containers for name in container.others}
+    return Workload(found.workload, create, found.copies, tuple(sorted(others)))
+
+
+def _amounts(found: ContainerManifest) -> Amounts:
+    (cpu, memory), (cpu_limit, memory_limit) = found.requests, found.limits
+    return Amounts(
+        cpu_request_mcpu=cpu,
+        cpu_limit_mcpu=cpu_limit,
+        memory_request_bytes=memory,
+        memory_limit_bytes=memory_limit,
+        huge_pages=found.huge_pages,
+    )
+
+
+def arrivals_of(workloads: Iterable[Workload], nodes: int) -> tuple[PlannedPod, ...]:
+    """Return every pod in the order of the manifests, those of every node first, as they are there before others.
+
+    Raises DocumentError for more than can be planned.
+    """
+    taken: set[tuple[str | None, str]] = set()
+    named = [(workload, _own_name(workload, taken)) for workload in workloads]
+    count = sum(nodes if workload.copies is None else workload.copies for workload, _ in named)
+    if count > MOST_PODS:
+        raise DocumentError("the manifests", 0, f"{count} pods; at most {MOST_PODS} can be planned at once")
+    everywhere = [each for each in named if each[0].copies is None]
+    others = [each for each in named if each[0].copies is not None]
+    found = [_arrival(workload, f"{name}-{n}", node=n) for workload, name in everywhere for n in range(nodes)]
+    for workload, name in others:
+        is_one = workload.copies == 1 and workload.name.startswith("Pod ")
+        found += [_arrival(workload, name if is_one else f"{name}-{n}") for n in range(workload.copies or 0)]
+    return tuple(found)
+
+
+def _own_name(workload: Workload, taken: set[tuple[str | None, str]]) -> str:
+    """Return a name for the pods of this workload that no other has in its namespace."""
+    namespace, name = workload.create.namespace, workload.create.pod
+    if (namespace, name) in taken:
+        name = f"{name}-{workload.name.partition(' ')[0].lower()}"
+    while (namespace, name) in taken:
+        name = f"{name}-2"
+    taken.add((namespace, name))
+    return name
+
+
+def _arrival(workload: Workload, name: str, node: int | None = None) -> PlannedPod:
+    create = replace(workload.create, pod=name)
+    return PlannedPod(workload.name, create, created_pod(create), node)
+
+
+def shuffled(arrivals: Sequence[PlannedPod], seed: int) -> tuple[PlannedPod, ...]:
+    """Return the pods in the random order of this seed; those of every node stay first."""
+    first = [arrival for arrival in arrivals if arrival.node is not None]
+    rest = [arrival for arrival in arrivals if arrival.node is None]
+    Random(seed).shuffle(rest)
+    return (*first, *rest)

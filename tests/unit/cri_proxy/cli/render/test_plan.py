@@ -1,0 +1,39 @@
+from dataclasses import replace
+
+from cri_proxy.cli.render.plan import plan_text
+from cri_proxy.simulate.plan.result import PlanRefusal
+from tests.unit.cri_proxy.simulate.plan.test_result import node, placed, result
+
+PLAN = result(
+    node(placed("web/c", "0")),
+    refused=(
+        PlanRefusal("Deployment big", "d/big-0", "", "", "no room"),
+        PlanRefusal("Deployment big", "d/big-1", "", "", "no room"),
+        PlanRefusal("Pod odd", "d/odd", "c", "node-1", "wanted 2 CPUs"),
+    ),
+)
+
+
+def test_the_answer_comes_first_and_equal_refusals_are_one_line() -> None:
+    text = plan_text([PLAN])
+    assert "0 of 3 pods placed, 3 refused" in text
+    assert "refused 2 pods of Deployment big: no room" in text
+    assert "refused d/odd/c on node-1: wanted 2 CPUs" in text
+
+
+def test_the_map_has_a_letter_for_each_owner() -> None:
+    lines = plan_text([PLAN]).splitlines()
+    assert "A web/c" in lines
+    assert any(line.startswith("package 0") and " A" in line for line in lines)
+
+
+def test_of_two_plans_the_differences_come_first() -> None:
+    other = replace(result(node(placed("web/c", "1"))), title="second")
+    first, *rest = plan_text([replace(PLAN, title="first"), other]).splitlines()
+    assert first.split() == ["differs", "first", "second"]
+    assert rest[0].split()[:2] == ["pods", "refused"]
+    assert plan_text([other, other]).startswith("no difference between second and second")
+
+
+def test_the_orders_that_were_tried_are_told() -> None:
+    assert "the worst of 3 orders; 0 to 3 pods are refused" in plan_text([replace(PLAN, worst_of=(0, 3, 1))])

@@ -1,0 +1,109 @@
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.main import run_command
+from cri_proxy.cli.manifests import is_manifest
+
+MACHINE = "{packages: 2, cores: 4, memory: 8Gi}"
+POD = (
+    "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, resources: {limits: {cpu: CPUS, memory: 1Gi}}}]}\n"
+)
+SCENARIO = (
+    "machine: {cores: 2}\nsteps:\n- create: {pod: a, count: 2, containers: [{name: c, cpu: '1'}], qos: guaranteed}\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulate:
+    """Runs the command on a text; its exit status, standard output and standard error."""
+
+    capsys: pytest.CaptureFixture[str]
+    directory: Path
+
+    def __call__(self, text: str, *argv: str, machine: str = MACHINE) -> tuple[int, str, str]:
+        (self.directory / "m.yaml").write_text(text)
+        options = ("--machine", machine) if machine else ()
+        status = run_command(["simulate", *options, *argv, "--", str(self.directory / "m.yaml")])
+        streams = self.capsys.readouterr()
+        return status, streams.out, streams.err
+
+
+@pytest.fixture
+def simulate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Simulate:
+    return Simulate(capsys, tmp_path)
+
+
+@pytest.mark.parametrize(("cpus", "status"), [("4", 0), ("9", 1)])
+def test_a_refused_pod_is_a_no(simulate: Simulate, cpus: str, status: int) -> None:
+    found, out, _ = simulate(POD.replace("CPUS", cpus), "-o", "json")
+    assert (found, json.loads(out)["placed"]) == (status, 1 - status)
+
+
+def test_a_span_is_a_no_where_that_is_wished(simulate: Simulate) -> None:
+    assert simulate(POD.replace("CPUS", "6"))[0] == 0
+    assert simulate(POD.replace("CPUS", "6"), "--fail-on-span")[0] == 1
+
+
+def test_two_machines_are_compared_and_the_page_is_written(simulate: Simulate, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    status, out, _ = simulate(POD.replace("CPUS", "6"), "--machine", "{cores: 8, memory: 8Gi}", "--html", str(page))
+    assert status == 0
+    assert out.startswith("differs")
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_configuration_is_read_as_the_daemon_reads_it(simulate: Simulate, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("reservedResources: {cpu: '2'}\n")
+    assert simulate(POD.replace("CPUS", "6"), "--config", str(config))[0] == 0
+    assert simulate(POD.replace("CPUS", "7"), "--config", str(config))[0] == 1
+    config.write_text("reservedResource: {cpu: '2'}\n")
+    assert "did you mean" in simulate(POD, "--config", str(config))[2]
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (("--nodes", "0"), "--nodes goes from 1"),
+        (("--orders", "0"), "--orders from 1"),
+        (("--machine", "{}", "--machine", "{}"), "two machines or two configurations"),
+    ],
+)
+def test_what_cannot_be_planned_is_wrong_usage(simulate: Simulate, argv: tuple[str, ...], problem: str) -> None:
+    status, _, err = simulate(POD.replace("CPUS", "1"), *argv)
+    assert status == 2
+    assert problem in err
+
+
+def test_scenarios_and_manifests_are_told_apart(
+    simulate: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "p.yaml").write_text(POD)
+    status = run_command(["simulate", str(tmp_path / "s.yaml"), str(tmp_path)])
+    assert status == 2
+    assert "give scenarios and manifests apart" in capsys.readouterr().err
+    assert simulate(SCENARIO)[0] == 2
+    status, out, _ = simulate(SCENARIO, "-o", "json", machine="")
+    assert (status, [step["ok"] for step in json.loads(out)["steps"]]) == (0, [True, True])
+    wide = SCENARIO.replace("count: 2, ", "").replace("'1'", "'2'").replace("cores: 2", "nodes: 2, cores: 1")
+    assert [simulate(wide, *options, machine="")[0] for options in ((), ("--fail-on-span",))] == [0, 1]
+    assert simulate(SCENARIO.replace("count: 2", "count: 3"), machine="")[0] == 0
+    assert simulate(SCENARIO.replace("count: 2", "count: 3"), "--fail-on-refusal", machine="")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ('{\n  "apiVersion": "v1",\n  "kind": "List"\n}', True),
+        ("# Source: chart\n---\nkind: Pod\n", True),
+        ("{kind: Pod}", True),
+        ("machine:\n  memory_nodes:\n  - memory: 1Gi\n    kind: pmem\nsteps: []\n", False),
+        ("", False),
+    ],
+)
+def test_a_manifest_has_a_kind(text: str, is_one: bool) -> None:
+    assert is_manifest(text) is is_one

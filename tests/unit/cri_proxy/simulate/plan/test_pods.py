@@ -1,0 +1,85 @@
+import pytest
+
+from cri_proxy.cri_client.pods import ContainerRole
+from cri_proxy.simulate.plan.pods import MOST_PODS, PlannedPod, Workload, arrivals_of, read_workloads, shuffled
+from cri_proxy.yaml_fields import DocumentError
+from policies.base import QosClass
+
+WEB = """\
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  template:
+    metadata: {labels: {app: web}, annotations: {a: x, b: {c: d}}}
+    spec:
+      initContainers:
+      - {name: first, resources: {limits: {cpu: 4, memory: 1Gi}}}
+      - {name: proxy, restartPolicy: Always, resources: {limits: {cpu: 1, memory: 1Gi}}}
+      containers:
+      - {name: app, resources: {limits: {cpu: 2, memory: 1Gi, hugepages-2Mi: 4Mi, x.io/gpu: 1}}}
+"""
+AGENT = "kind: DaemonSet\nmetadata: {name: agent}\nspec: {template: {spec: {containers: [{name: a}]}}}\n"
+
+
+def workloads(text: str) -> list[Workload]:
+    return list(read_workloads(text, "m.yaml", "default"))
+
+
+def arrivals(text: str, nodes: int = 2) -> tuple[PlannedPod, ...]:
+    return arrivals_of(workloads(text), nodes)
+
+
+def test_a_pod_is_all_that_its_manifest_says() -> None:
+    (web,) = workloads(WEB)
+    first, *_ = arrivals(WEB)
+    assert (web.name, web.copies, web.others) == ("Deployment web", 3, ("x.io/gpu",))
+    assert first.create.annotations == (("a", "x"), ("b", '{"c": "d"}'))
+    roles = [container.role for container in first.pod.containers]
+    assert roles == [ContainerRole.INIT, ContainerRole.SIDECAR, ContainerRole.REGULAR]
+    assert first.pod.containers[-1].huge_pages == (("2MB", 4 << 20),)
+    assert (first.pod.qos, first.pod.cpu_request_mcpu, first.pod.namespace) == (QosClass.GUARANTEED, 4000, "shop")
+
+
+def test_copies_are_numbered_and_those_of_every_node_come_first() -> None:
+    found = arrivals(f"{WEB}---\n{AGENT}")
+    assert [(each.create.pod, each.node) for each in found] == [
+        *(("agent-0", 0), ("agent-1", 1)),
+        *(("web-0", None), ("web-1", None), ("web-2", None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a}]}", ["p"]),
+        ("kind: Pod\ncount: 2\nmetadata: {name: p}\nspec: {containers: [{name: a}]}", ["p-0", "p-1"]),
+        ("kind: Job\nmetadata: {generateName: j-}\nspec: {template: {spec: {containers: [{name: a}]}}}", ["j-0"]),
+        ("kind: Service\nmetadata: {name: s}", []),
+        ("kind: Pod\nmetadata: {name: p}\nspec: {}", []),
+    ],
+)
+def test_what_says_no_number_is_one(text: str, names: list[str]) -> None:
+    assert [each.create.pod for each in arrivals(text)] == names
+
+
+def test_two_workloads_of_one_name_keep_their_pods_apart() -> None:
+    text = f"{WEB}---\n{WEB.replace('Deployment', 'StatefulSet')}"
+    assert len({each.create.pod for each in arrivals(text)}) == 6
+
+
+def test_a_random_order_is_that_of_its_seed() -> None:
+    found = arrivals(f"{WEB.replace('3', '30')}---\n{AGENT}")
+    assert shuffled(found, 7) == shuffled(found, 7) != shuffled(found, 8)
+    assert sorted(a.create.pod for a in shuffled(found, 7)) == sorted(a.create.pod for a in found)
+    assert [each.node for each in shuffled(found, 7)[:2]] == [0, 1]
+
+
+def test_more_pods_than_can_be_planned_are_refused() -> None:
+    with pytest.raises(DocumentError, match="at most"):
+        arrivals(WEB.replace("replicas: 3", f"replicas: {MOST_PODS + 1}"))
+
+
+def test_what_is_not_yaml_is_named_with_its_line() -> None:
+    with pytest.raises(DocumentError, match=r"m\.yaml:2"):
+        workloads("kind: Pod\n\t- x\n")
