@@ -22,15 +22,15 @@ _SCORED_BYTES: Final = 200 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
+class PodRequests:
     """CPU in thousandths, and bytes of memory."""
 
     mcpu: int = 0
     memory_bytes: int = 0
 
-    def plus(self, other: "Requested") -> "Requested":
+    def plus(self, other: "PodRequests") -> "PodRequests":
         """Return the sum."""
-        return Requested(self.mcpu + other.mcpu, self.memory_bytes + other.memory_bytes)
+        return PodRequests(self.mcpu + other.mcpu, self.memory_bytes + other.memory_bytes)
 
 
 @dataclass(slots=True)
@@ -38,9 +38,9 @@ class NodeLoad:
     """A node as the scheduler sees it. ``allocatable`` is what the kubelet reports, the others what pods request."""
 
     name: str
-    allocatable: Requested
-    requested: Requested = Requested()
-    scored: Requested = Requested()
+    allocatable: PodRequests
+    requested: PodRequests = PodRequests()
+    scored: PodRequests = PodRequests()
     pods: int = 0
     by_workload: dict[str, int] = field(default_factory=dict)
 
@@ -52,23 +52,23 @@ class NodeLoad:
         self.by_workload[workload] = self.by_workload.get(workload, 0) + 1
 
 
-def allocatable_of(machine: Machine, reserved_mcpu: int) -> Requested:
+def allocatable_of(machine: Machine, reserved_mcpu: int) -> PodRequests:
     """Return what a kubelet with this reservation reports: capacity, less the reservation and eviction threshold."""
     memory = sum(node.memory_bytes - node.reserved_bytes for node in machine.nodes)
-    return Requested(max(0, 1000 * len(machine.online) - reserved_mcpu), max(0, memory - EVICTION_BYTES))
+    return PodRequests(max(0, 1000 * len(machine.online) - reserved_mcpu), max(0, memory - EVICTION_BYTES))
 
 
-def requested_by(pod: PodSpec) -> Requested:
+def requested_by(pod: PodSpec) -> PodRequests:
     """Return what the scheduler counts for a pod, its overhead included."""
-    return Requested(pod.cpu_request_mcpu + pod.overhead_mcpu, pod.memory_request_bytes + pod.overhead_bytes)
+    return PodRequests(pod.cpu_request_mcpu + pod.overhead_mcpu, pod.memory_request_bytes + pod.overhead_bytes)
 
 
-def _scored(pod: PodSpec) -> Requested:
+def _scored(pod: PodSpec) -> PodRequests:
     asked = requested_by(pod)
     lasting = [c for c in pod.containers if c.role not in (ContainerRole.INIT, ContainerRole.EPHEMERAL)]
     mcpu = sum(_SCORED_MCPU for c in lasting if not c.effective_cpu_request_mcpu)
     size = sum(_SCORED_BYTES for c in lasting if not c.effective_memory_request_bytes)
-    return asked.plus(Requested(mcpu, size))
+    return asked.plus(PodRequests(mcpu, size))
 
 
 def choose_node(nodes: Sequence[NodeLoad], pod: PodSpec, workload: str, strategy: Strategy) -> int | str:
@@ -89,7 +89,7 @@ def choose_node(nodes: Sequence[NodeLoad], pod: PodSpec, workload: str, strategy
     )
 
 
-def _lacks(node: NodeLoad, asked: Requested) -> list[str]:
+def _lacks(node: NodeLoad, asked: PodRequests) -> list[str]:
     lacks = []
     if asked.mcpu and node.requested.mcpu + asked.mcpu > node.allocatable.mcpu:
         lacks.append("Insufficient cpu")
@@ -100,7 +100,7 @@ def _lacks(node: NodeLoad, asked: Requested) -> list[str]:
     return lacks
 
 
-def _score(node: NodeLoad, asked: Requested, strategy: Strategy) -> int:
+def _score(node: NodeLoad, asked: PodRequests, strategy: Strategy) -> int:
     """Return 0 to 100, the mean of CPU and memory, each rounded down as the scheduler does."""
     after = node.scored.plus(asked)
     scores = []

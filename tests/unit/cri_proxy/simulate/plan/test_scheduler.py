@@ -5,7 +5,7 @@ from cri_proxy.simulate.plan.scheduler import (
     EVICTION_BYTES,
     PODS_PER_NODE,
     NodeLoad,
-    Requested,
+    PodRequests,
     Strategy,
     allocatable_of,
     choose_node,
@@ -20,7 +20,7 @@ def pod(mcpu: int, memory_bytes: int = GIB) -> PodSpec:
 
 
 def nodes(*used_mcpu: int) -> list[NodeLoad]:
-    found = [NodeLoad(f"n{number}", Requested(8000, 16 * GIB)) for number in range(len(used_mcpu))]
+    found = [NodeLoad(f"n{number}", PodRequests(8000, 16 * GIB)) for number in range(len(used_mcpu))]
     for node, mcpu in zip(found, used_mcpu, strict=True):
         if mcpu:
             node.add(pod(mcpu), "other")
@@ -60,11 +60,11 @@ def test_a_node_takes_no_more_pods_than_its_kubelet() -> None:
 def test_what_asks_for_nothing_fits_anywhere_and_counts_in_scores() -> None:
     there, nothing = nodes(0, 0), PodSpec("p", (ContainerSpec("c"),))
     there[0].add(nothing, "best effort")
-    assert there[0].requested == Requested()
+    assert there[0].requested == PodRequests()
     assert choose_node(there, nothing, "web", "spread") == 1
     assert choose_node(nodes(8000), nothing, "web", "spread") == 0
 
 
 def test_a_kubelet_reports_what_is_not_reserved() -> None:
     machine = describe({"nodes": 2, "cores": 4, "memory": "4Gi"})
-    assert allocatable_of(machine, 750) == Requested(7250, 8 * GIB - EVICTION_BYTES)
+    assert allocatable_of(machine, 750) == PodRequests(7250, 8 * GIB - EVICTION_BYTES)
