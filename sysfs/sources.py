@@ -1,5 +1,6 @@
 """Load a ``Machine`` from what ``--machine`` or a scenario names: the host, a directory, archive or description."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,17 +10,22 @@ from sysfs.discover import discover, discover_tree
 from sysfs.errors import MachineSourceError
 from sysfs.model import Machine
 
-FORMS = "host, a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description"
+FORMS = (
+    "host, a directory that holds sys/, an archive FILE.tar.xz[:ROOT], a description, or a name of "
+    "docs/reference/machines.md"
+)
 MAX_DESCRIPTION_BYTES = 1 << 20
+_NAME = re.compile(r"[a-z0-9.-]+")
 
 
 def load_machine(spec: str | Mapping[str, object]) -> Machine:
     """Return the machine that a ``--machine`` option or a scenario's ``machine:`` names.
 
     A text is ``host``, a directory, an archive, a description file (``.yaml``, ``.json``, or a scenario with a
-    ``machine``) or a description in braces; a mapping is a description. Raises MachineSourceError for a source that
-    cannot be used, SysfsError for a tree with invalid content.
+    ``machine``), a description in braces, or a name of the catalog; a mapping is a description. Raises
+    MachineSourceError for a source that cannot be used, SysfsError for a tree with invalid content.
     """
+    spec = _named(spec)
     if isinstance(spec, Mapping):
         return describe(spec)
     if spec == "host":
@@ -33,6 +39,15 @@ def load_machine(spec: str | Mapping[str, object]) -> Machine:
     if path.suffix in {".yaml", ".yml", ".json"}:
         return describe(_description(_text(path), spec))
     return discover(path.parent if path.name == "sys" and (path / "devices").is_dir() else path, f"give {FORMS}")
+
+
+def _named(spec: str | Mapping[str, object]) -> str | Mapping[str, object]:
+    """Return the description of a name in the catalog, unless a file has that name; anything else as it is."""
+    if not isinstance(spec, str) or spec == "host" or not _NAME.fullmatch(spec) or Path(spec).exists():
+        return spec
+    from sysfs.descriptions.catalog import BY_NAME  # late: the daemon needs none of them
+
+    return BY_NAME[spec].description() if spec in BY_NAME else spec
 
 
 def archived_tree(path: Path, root: str = "") -> MemoryTree:

@@ -16,7 +16,10 @@ T = TypeVar("T")
 OptionsOf = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a parser, or a group of one."""
 ROOT: Final = Path("/")
-_MACHINE: Final = "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description"
+_MACHINE: Final = (
+    "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], a description, or a name of "
+    "docs/reference/machines.md"
+)
 
 
 def argument(read: Callable[[str], T]) -> Callable[[str], T]:
