@@ -70,8 +70,8 @@ def debian(release: str) -> Iterator[Chroot]:
     """A minimal root of this release, without any Python."""
     root = Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp"))
     try:
-        made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=init-system-helpers", release, str(root), mirror()]
-        subprocess.run(made, check=True, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL)
+        made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=init-system-helpers", release]
+        subprocess.run([*made, str(root), mirror()], check=True, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL)
         yield Chroot(root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
