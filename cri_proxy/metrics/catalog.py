@@ -182,6 +182,12 @@ PART_HEALTHY: Final = gauge(
 CONFIG_GENERATION: Final = gauge(
     "cri_proxy_config_generation", "Number of configurations that have been active since the start."
 )
+CONFIG_INFO: Final = gauge(
+    "cri_proxy_config_info",
+    "1, with the SHA-256 of the configuration file in use (none: the command line alone) and the program's version.",
+    Label("digest", bound="one at a time"),
+    Label("version", bound="one at a time"),
+)
 RELOADS: Final = counter(
     "cri_proxy_config_reloads_total",
     "Changed configurations by outcome; after a rejected one the old one stays active.",

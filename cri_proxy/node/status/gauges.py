@@ -15,6 +15,7 @@ from cri_proxy.node.status.containers import Others, late, memory_views, unpinne
 from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView, state_of
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health
 from cri_proxy.state.rows import Row
+from cri_proxy.version import version
 from policies.base import PoolView
 from policies.topology_aware import held_twice
 
@@ -32,6 +33,7 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
     if view is None:
         return
     yield from _reloads(catalog.RELOADS, view)
+    yield Sample(catalog.CONFIG_INFO, 1, (view.digest or "none", version()))
     yield Sample(catalog.CONFIG_GENERATION, 1 + view.applied)
     yield Sample(catalog.RELOAD_SUCCESSFUL, view.last is None or view.last.outcome != "rejected")
     yield Sample(catalog.CONFIG_IS_KEPT, view.is_kept)

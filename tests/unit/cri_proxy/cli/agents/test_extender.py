@@ -121,6 +121,11 @@ def listened_to() -> tuple[str, int]:
     return host, int(port)
 
 
+def test_the_scheduler_waits_a_second_for_an_extender_that_hangs() -> None:
+    (extender,) = scheduler()["extenders"]
+    assert (extender["httpTimeout"], extender["ignorable"]) == ("1s", True)
+
+
 def test_the_manifest_listens_where_the_scheduler_asks() -> None:
     (extender,) = scheduler()["extenders"]
     url = urlsplit(extender["urlPrefix"])

@@ -14,6 +14,7 @@ from cri_proxy.node.status.gauges import config_samples, cost_samples, health_sa
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import NodeView
+from cri_proxy.version import VERSION
 from policies.builder import build_policy
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -180,6 +181,12 @@ def configuration(*, last: str) -> dict[Metric, list[float | Distribution]]:
     for sample in config_samples(view):
         found.setdefault(sample.metric, []).append(sample.value)
     return found
+
+
+def test_nodes_tell_by_one_series_whether_they_run_the_same() -> None:
+    views = (ConfigurationView("/etc/x.yaml", "", digest, 0.0) for digest in ("ab12", ""))
+    told = [next(s for s in config_samples(view) if s.metric is catalog.CONFIG_INFO) for view in views]
+    assert [(sample.value, sample.labels) for sample in told] == [(1, ("ab12", VERSION)), (1, ("none", VERSION))]
 
 
 def test_a_rejected_configuration_shows_until_one_is_taken() -> None:
