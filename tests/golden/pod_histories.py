@@ -14,12 +14,12 @@ from typing import Final
 from cri_proxy.cri.read_request import read_create
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
-from policies.base import ContainerKey, Grant, QosClass, Request
+from policies.base import ContainerKey, HugePageLimit, QosClass, Request
 from policies.topology_aware.options import AVOID, IGNORE
 from sysfs.cpuset import NodeSet
 from tests.fakes.random_claims import random_claim
 from tests.fakes.random_devices import random_ask
-from tests.golden.device_histories import devices_of, machine_of
+from tests.golden.device_histories import MIB, devices_of, machine_of
 from tests.golden.histories import lines
 from tests.property.policy_events import Create, Event, Reconfigure, Release, Step, World, decided, on
 from tests.property.policy_history import random_event, random_options
@@ -50,30 +50,21 @@ _RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ResizePod:
-    """A pod gets other amounts: its containers ask for them one after the other, as they run."""
+    """A pod gets other amounts: its containers, those that run, ask for them one after the other."""
 
-    pod_uid: str
-    cpu_request_mcpu: int
+    requests: tuple[Request, ...]
 
     def __str__(self) -> str:
-        return f"resize the pod to {self.cpu_request_mcpu}m"
+        return f"resize pod {self.requests[0].pod.name} to {self.requests[0].pod_request_mcpu}m"
 
     def happen(self, world: World) -> Step:
-        grants = [grant for grant in world.held.grants if grant.container.pod_uid == self.pod_uid]
         step = Step(self, world, world)
-        for grant in grants:
-            request = self._resized(grant)
-            if request is not None:
-                step = replace(decided(self, step.after, request), before=world)
-        return step
-
-    def _resized(self, grant: Grant) -> Request | None:
-        totals = grant.request.pod_totals
-        if totals is None:
-            return None
-        limit_mcpu = totals.cpu_limit_mcpu and max(totals.cpu_limit_mcpu, self.cpu_request_mcpu)
-        after = replace(totals, cpu_request_mcpu=self.cpu_request_mcpu, cpu_limit_mcpu=limit_mcpu)
-        return replace(grant.request, pod_totals=after, previous=grant.as_running)
+        for request in self.requests:
+            grant = step.after.held.get(request.container)
+            if grant is not None:
+                kept = replace(request, preferences=grant.request.preferences, claim=grant.request.claim)
+                step = decided(self, step.after, replace(kept, previous=grant.as_running))
+        return replace(step, before=world)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +120,26 @@ def _of_a_pod(world: World, rng: random.Random) -> Event:
     """One of its containers comes or comes again, the pod as a whole comes, or it gets another size."""
     pod = pod_of(rng.randrange(_PODS))
     match rng.randrange(9):
-        case 0:
-            return ResizePod(pod.pod_uid, rng.choice((1000, 1500, 2000, 3000, 4000)))
+        case 0 if pod.amounts.are_given:
+            return ResizePod(_requests_of(world, _resized(pod, rng)))
         case 1:
-            return RunPod(_asked_as_a_whole(pod, rng))
-    container = rng.choice(pod.containers)
-    capacity = sum(node.memory_bytes for node in world.whole.nodes)
-    message = create_request(pod, container, "sandbox", node=KubeletNode(capacity))
-    plain = read_create(message, message.sandbox_config, node_memory_bytes=capacity).request
+            return RunPod(_asked_as_a_whole(_requests_of(world, pod)[0], pod, rng))
+    plain = rng.choice(_requests_of(world, pod))
     earlier = world.held.get(plain.container)
     return Create(_with_wishes(world, rng, replace(plain, previous=earlier.as_previous if earlier else None)))
+
+
+def _resized(pod: PodSpec, rng: random.Random) -> PodSpec:
+    mcpu = rng.choice((1000, 1500, 2000, 3000, 4000))
+    amounts = replace(pod.amounts, cpu_request_mcpu=mcpu, cpu_limit_mcpu=max(mcpu, pod.amounts.cpu_limit_mcpu))
+    return replace(pod, amounts=replace(amounts, memory_limit_bytes=rng.choice((512, 1024, 1536)) * MIB))
+
+
+def _requests_of(world: World, pod: PodSpec) -> tuple[Request, ...]:
+    """The requests of its containers, as they would be read from CRI."""
+    capacity = sum(node.memory_bytes for node in world.whole.nodes)
+    messages = [create_request(pod, each, "sandbox", node=KubeletNode(capacity)) for each in pod.containers]
+    return tuple(read_create(m, m.sandbox_config, node_memory_bytes=capacity).request for m in messages)
 
 
 def _with_wishes(world: World, rng: random.Random, plain: Request) -> Request:
@@ -155,6 +156,8 @@ def _with_wishes(world: World, rng: random.Random, plain: Request) -> Request:
         claim = random_claim(world.whole, rng, request.pod.uid)
         nodes = NodeSet.of([world.whole.nodes[0].id]) if rng.random() < 0.2 else NodeSet()
         request = replace(request, claim=replace(claim, mems=nodes))
+    if rng.random() < 0.2:
+        request = replace(request, huge_pages=(HugePageLimit(2 * MIB, rng.randint(1, 100) * 2 * MIB),))
     if world.options.topology.scope is TopologyScope.POD:
         request = replace(request, pod_sums=_sums_of(pod_of(_number_of(request)), request))
     return request
@@ -168,12 +171,15 @@ def _sums_of(pod: PodSpec, request: Request) -> PodSums:
     return PodSums(pod.cpu_request_mcpu, pod.memory_request_bytes, (request.preferences.devices,))
 
 
-def _asked_as_a_whole(pod: PodSpec, rng: random.Random) -> Request:
-    message = create_request(pod, pod.containers[0], "sandbox", node=KubeletNode(1 << 33))
-    first = read_create(message, message.sandbox_config, node_memory_bytes=1 << 33).request
+def _asked_as_a_whole(first: Request, pod: PodSpec, rng: random.Random) -> Request:
+    """The pod's request, as large as it is or larger, so that it does not always fit."""
     asked = replace(first.preferences, devices=random_ask(rng)) if rng.random() < 0.5 else first.preferences
-    plain = Request(ContainerKey(first.pod.uid, ""), replace(first.pod, qos=QosClass(pod.qos)), 0, preferences=asked)
-    return replace(plain, pod_request_mcpu=pod.cpu_request_mcpu, pod_sums=_sums_of(pod, plain))
+    qos = rng.choice((first.pod.qos, QosClass.GUARANTEED))
+    uid = rng.choice((first.pod.uid, "another"))  # one that runs has its nodes
+    plain = Request(ContainerKey(uid, ""), replace(first.pod, uid=uid, qos=qos), 0, preferences=asked)
+    sums = _sums_of(pod, plain)
+    larger = replace(sums, cpu_mcpu=1000 * rng.choice((1, 4, 7)))
+    return replace(plain, pod_request_mcpu=pod.cpu_request_mcpu, pod_sums=larger)
 
 
 if __name__ == "__main__":
