@@ -95,7 +95,7 @@ def far_devices(context: PlacementContext, room: Room, pool: Pool, owned: int) -
     places = len({cpus for _, _, cpus in known})
     found = {}
     for source, place, cpus in known:
-        if cpus and not pool.hardware & ~cpus:
+        if not pool.hardware & ~cpus:
             continue
         gives = bool(_nearness(pool, place)) and _gives_near(context, room, load, pool, cpus, places)
         if not gives or (owned and cpus and not owned & cpus):

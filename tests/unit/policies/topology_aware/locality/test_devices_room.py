@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuKind, DeviceLocality, Grant, QosClass
+from policies.base import CpuKind, DeviceLocality, Grant, QosClass, Request
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.locality.devices import locality_scores_now
+from policies.topology_aware.locality.devices import at_devices, far_devices, locality_scores_now
 from policies.topology_aware.supply.load import load_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -33,6 +33,10 @@ def sharer(mcpu: int, node: int = 0) -> Grant:
     return Grant(request("s/c", mcpu, BURSTABLE), f"NUMA node #{node}", CpuKind.SHARED, shared_mcpu=mcpu)
 
 
+def devices(places: str) -> tuple[DeviceLocality, ...]:
+    return tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in places.split())
+
+
 def found_at(
     places: str,
     mcpu: int,
@@ -44,8 +48,7 @@ def found_at(
     **keys: object,
 ) -> tuple[float, int]:
     """The nearness of the pool to devices at these CPUs, and minus its distance from those that it is not near."""
-    hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in places.split())
-    wanted = request("a/c", mcpu, qos, localities=hints, **keys)
+    wanted = request("a/c", mcpu, qos, localities=devices(places), **keys)
     context = replace(context_of(tree, wanted, *grants), supply=supply_of(tree, *grants, withheld=withheld))
     scores, distances = locality_scores_now(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
     index = tree.named(pool).index
@@ -100,6 +103,11 @@ def test_the_request_is_divided_to_the_places_of_its_devices(mcpu: int, owned: s
 def test_there_is_room_to_share_where_so_much_cpu_time_is_left(mcpu: int, others_mcpu: int, nearness: float) -> None:
     assert near("0-3", mcpu, sharer(others_mcpu), qos=BURSTABLE) == nearness
     assert near("0-3 8-11", 2 * mcpu, sharer(others_mcpu), sharer(others_mcpu, 2), qos=BURSTABLE) == nearness
+
+
+def test_isolated_cpus_are_no_room_to_share() -> None:
+    assert near("0-3", 1500, sharer(501), qos=BURSTABLE, tree=PARTLY, prefer_isolated=True) == 0
+    assert near("0-3", 1500, sharer(500), qos=BURSTABLE, tree=PARTLY, prefer_isolated=True) == 1
 
 
 def test_a_fraction_beside_the_cpus_to_own_has_room_with_them() -> None:
@@ -171,3 +179,55 @@ def test_a_pool_is_only_far_from_devices_that_it_has_no_room_near() -> None:
 
 def test_a_device_near_every_cpu_tells_no_pools_apart() -> None:
     assert [found_at("0-15", 1000, pool=pool.name) for pool in TREE.pools] == [(0, 0)] * len(TREE.pools)
+
+
+@pytest.mark.parametrize(
+    ("places", "owned", "pool", "distance"),
+    [
+        ("4-7", "", "NUMA node #0", -11),
+        ("4-7,8-11", "", "NUMA node #0", -11),  # of the nodes at the device, the closest
+        ("4-7 8-11", "", "NUMA node #0", -32),
+        ("0-3", "0-2,8-15", "root", -11),  # no CPU is left on the far nodes
+        ("0-3", "8-15", "socket #1", -21),  # none is left in the pool: it is as far as its hardware
+    ],
+)
+def test_a_pool_is_as_far_from_a_device_as_the_farthest_cpu_that_it_gives(
+    places: str, owned: str, pool: str, distance: int
+) -> None:
+    assert found_at(places, 2000, owner(owned), pool=pool) == (0, distance)
+
+
+def test_a_pool_is_at_as_many_devices_as_are_near_all_of_it() -> None:
+    context = context_of(TREE, request("a/c", 1000, localities=devices("0-7 0-3 8-11 0-15")))
+    assert [at_devices(context, TREE.named(name)) for name in ("NUMA node #0", "socket #0", "root")] == [0.5, 0.25, 0]
+    assert at_devices(context_of(TREE, request("a/c", 1000)), TREE.root) == 0
+
+
+@pytest.mark.parametrize(
+    ("places", "pool", "owned", "far"),
+    [
+        ("0-7 8-11", "NUMA node #0", "", {"/dev/8-11": False}),
+        ("0-3", "root", "8-9", {"/dev/0-3": True}),  # there is room, and its own CPUs are elsewhere
+        ("0-3", "root", "0,8", {}),
+        ("0-3", "root", "", {}),
+        ("0-15", "root", "0", {}),
+    ],
+)
+def test_a_device_is_far_without_room_near_it_or_where_no_cpu_to_own_is_near(
+    places: str, pool: str, owned: str, far: dict[str, bool]
+) -> None:
+    assert far_from(pool, request("a/c", 2000, localities=devices(places)), owned=owned) == far
+
+
+def test_no_device_is_far_that_the_whole_pool_is_near_however_few_cpus_are_left() -> None:
+    wanted = request("a/c", 500, BURSTABLE, localities=devices("0-7"))
+    assert far_from("NUMA node #0", wanted, owner("0-2")) == {}
+    assert far_from("NUMA node #2", wanted, owner("0-2")) == {"/dev/0-7": False}
+
+
+def far_from(pool: str, wanted: Request, *grants: Grant, owned: str = "") -> dict[str, bool]:
+    """The devices that the container is far from in this pool, and whether there is room near them."""
+    context = context_of(TREE, wanted, *grants)
+    room = room_of(context.supply, keep_busy=True)
+    found = far_devices(context, room, TREE.named(pool), CpuSet.parse(owned).mask)
+    return {device.source: device.has_room for device in found}
