@@ -125,3 +125,52 @@ def test_of_packages_that_have_the_cpus_that_with_them_on_fewer_nodes_is_best() 
     sockets = [tree.named(f"socket #{n}").index for n in (0, 1)]
     assert ranking.order[0] == sockets[1]
     assert [round(ranking.keys[i].cpu_domains) for i in sockets] == [-3, -2]
+
+
+def widths(limit_mcpu: int | None, *grants: Grant) -> dict[str, int]:
+    """How much of its limit a container that shares has in each pool, where CPU 0 is reserved."""
+    context = context_of(TREE, request("a/c", 500, BURSTABLE, cpu_limit_mcpu=limit_mcpu), *grants, reserved="0")
+    room = room_of(context.supply, keep_busy=True)
+    keys = rank(context, fixed_scores_of(context), room, room).keys
+    return {pool.name: key.width for pool, key in zip(TREE.pools, keys, strict=True)}
+
+
+def sharers(mcpu: int, *nodes: int) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(request(f"s{node}/c", mcpu, BURSTABLE), f"NUMA node #{node}", CpuKind.SHARED, shared_mcpu=mcpu)
+        for node in nodes
+    )
+
+
+@pytest.mark.parametrize(("limit_mcpu", "width"), [(6000, 6000), (8000, 8000), (8001, 7000), (20000, 7000)])
+def test_seven_eighths_of_the_limit_are_as_good_as_all_of_it(limit_mcpu: int, width: int) -> None:
+    assert widths(limit_mcpu)["socket #0"] == width
+
+
+def test_without_a_limit_the_width_is_that_of_the_level_however_busy_the_pools_are() -> None:
+    busy = widths(None, *sharers(3900, 1, 2, 3))
+    assert busy == widths(None)
+    assert max(busy.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("busy_mcpu", "nodes", "limit_mcpu", "width"),
+    [
+        (0, (1, 2, 3), 4000, 3000),
+        (3900, (1, 2, 3), 4000, 4000),
+        (3900, (1, 2), 4000, 3000),  # node 3 is wide enough, and idle
+        (1000, (1, 2, 3), 4000, 3000),  # as much is idle there
+        (1100, (1, 2, 3), 4000, 4000),
+        (3900, (1, 2, 3), 4001, 3000),  # less than three quarters
+    ],
+)
+def test_three_quarters_are_as_good_where_reserved_cpus_make_it_narrow_and_more_is_idle_than_in_wide_ones(
+    busy_mcpu: int, nodes: tuple[int, ...], limit_mcpu: int, width: int
+) -> None:
+    assert widths(limit_mcpu, *sharers(busy_mcpu, *nodes))["NUMA node #0"] == width
+
+
+def test_a_pool_that_owners_make_narrow_is_narrow_however_busy_the_others_are() -> None:
+    owner = Grant(request("o/c"), "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4"))
+    found = widths(4000, owner, *sharers(3900, 2, 3))
+    assert (found["NUMA node #0"], found["NUMA node #1"]) == (4000, 3000)

@@ -72,6 +72,28 @@ def test_shares_that_can_move_take_nothing_from_the_cpus_to_own_and_those_that_o
 def test_no_set_is_offered_for_more_cpus_than_the_machine_can_give() -> None:
     wanted = context(request("a/c", 16000))
     assert only(cpu_hints(wanted, asked(wanted))).hints == ()
+    every = context(request("a/c", 15000))
+    assert sets(only(cpu_hints(every, asked(every)))) == [0b1111]
+
+
+def test_cpus_that_shares_in_the_whole_machine_keep_are_offered_on_no_set() -> None:
+    wide = Grant(request("s/c", 3500, BURSTABLE), "root", CpuKind.SHARED, shared_mcpu=3500)
+    twelve, eleven = (context(request("a/c", 1000 * count), wide) for count in (12, 11))
+    assert only(cpu_hints(twelve, asked(twelve))).hints == ()
+    assert sets(only(cpu_hints(eleven, asked(eleven)))) == [0b0111, 0b1011, 0b1101, 0b1110]
+
+
+def test_where_shares_would_have_to_move_the_sets_without_that_are_offered_first() -> None:
+    sharer = Grant(request("s/c", 900, BURSTABLE), "NUMA node #1", CpuKind.SHARED, shared_mcpu=900)
+    wanted = context(request("a/c", 4000), sharer)
+    assert [sets(offer) for offer in cpu_hints(wanted, asked(wanted))] == [[0b0100, 0b1000], [0b0010, 0b0100, 0b1000]]
+
+
+def test_a_set_is_preferred_that_an_idle_machine_without_its_reserved_cpus_would_need() -> None:
+    tree = tree_of(MACHINE, "0,4,8,12")
+    wanted = context_of(tree, request("a/c", 4000), reserved="0,4,8,12")
+    found = only(cpu_hints(wanted, asked(wanted)))
+    assert sorted(sets(found)) == [0b0011, 0b0101, 0b0110, 0b1001, 0b1010, 0b1100]
 
 
 def test_each_kind_of_cpus_that_would_do_is_offered_the_wanted_one_first() -> None:
