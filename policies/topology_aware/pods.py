@@ -156,11 +156,11 @@ class PodDecisions:
         claimed = CpuSet() if arrival.joins or arrival.request.claim is None else arrival.request.claim.cpus
         if owner.owned.isdisjoint(claimed) and has_same_size and not grows_memory:
             return shared
-        previous = owner.as_running
-        if previous is not None and claimed:  # what it has got before the claim was known, it gives up
-            previous = replace(previous, owned=previous.owned - claimed)
-        owners = replace(view.owners, withheld=view.owners.withheld | claimed) if claimed else view.owners
-        decision = self._decisions.decide(owners, replace(owner.request, previous=previous))
+        owners = view.owners
+        if claimed:  # what it has got before the claim was known, it gives up; its other CPUs it keeps
+            owner = replace(owner, exclusive=owner.exclusive - claimed, isolated=owner.isolated - claimed)
+            owners = replace(owners.with_grants(owner), withheld=owners.withheld | claimed)
+        decision = self._decisions.decide(owners, replace(owner.request, previous=owner.as_running))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
         own = held.get(arrival.request.container)

@@ -91,6 +91,24 @@ def test_containers_of_a_claim_and_those_that_share_the_rest_of_the_pod_stay_apa
     assert POLICY.reinstate(held).allocations == held
 
 
+def of_pod(name: str, mcpu: int, **keys: object) -> Request:
+    """One of those that share all that a pod of this size has."""
+    totals = PodTotals(mcpu, mcpu, GIB, shares_cpu=True, shares_memory=True)
+    return request(name, mcpu, cpu_limit_mcpu=mcpu, pod_totals=totals, memory_limit_bytes=GIB, **keys)
+
+
+@pytest.mark.parametrize("which", [slice(0, 2), slice(1, 3), slice(2, 4)])
+@pytest.mark.parametrize("mcpu", [6000, 7000, 8000])
+def test_those_that_share_give_a_claim_of_their_pod_its_cpus_and_keep_their_others(which: slice, mcpu: int) -> None:
+    held = fill(of_pod("p/b", 6000), of_pod("p/c", 6000))
+    had = CpuSet.parse(owned(held)["b"])
+    taken = CpuSet.of(list(had)[which])
+    found = owned(fill(of_pod("p/a", mcpu, claim=CpuClaim(taken, "DRA_CPUSET_1")), held=held))
+    now = CpuSet.parse(found["b"])
+    assert (found["a"], found["c"], 1000 * len(now)) == (str(taken), found["b"], mcpu - 2000)
+    assert now & had == had - taken
+
+
 def test_a_resize_changes_none_of_the_cpus_that_are_owned_together() -> None:
     held = fill(claimed("p/a", "4-7"), claimed("p/b", "4-7"))
     own = held.grants[1]
