@@ -212,7 +212,7 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
     if _PCI_NAME.fullmatch(name):
         return ((0, 0, name.lower().removeprefix("pci")),)
     parts = _NUMBER.split(name)
-    return tuple((1, int(part), "") if part.isascii() and part.isdigit() else (2, 0, part) for part in parts if part)
+    return tuple((1, int(part), "") if part.isascii() and part.isdigit() else (2, 0, part) for part in parts)
 
 
 def _group_order(group: PcieGroup) -> tuple[bool, int, bool, tuple[tuple[int, int, str], ...], int, int]:

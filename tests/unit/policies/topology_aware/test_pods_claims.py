@@ -91,10 +91,10 @@ def test_containers_of_a_claim_and_those_that_share_the_rest_of_the_pod_stay_apa
     assert POLICY.reinstate(held).allocations == held
 
 
-def of_pod(name: str, mcpu: int, **keys: object) -> Request:
+def of_pod(name: str, mcpu: int, claim: CpuClaim | None = None) -> Request:
     """One of those that share all that a pod of this size has."""
     totals = PodTotals(mcpu, mcpu, GIB, shares_cpu=True, shares_memory=True)
-    return request(name, mcpu, cpu_limit_mcpu=mcpu, pod_totals=totals, memory_limit_bytes=GIB, **keys)
+    return request(name, mcpu, cpu_limit_mcpu=mcpu, pod_totals=totals, memory_limit_bytes=GIB, claim=claim)
 
 
 @pytest.mark.parametrize("which", [slice(0, 2), slice(1, 3), slice(2, 4)])
