@@ -7,6 +7,7 @@ import pytest
 
 from policies.alignment import PodSums
 from policies.base import CpuKind, DeviceLocality, Grant, HugePageLimit, Request
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.hints import TooManyNodesError
 from policies.preferences import Threads
 from policies.topology_aware.alignment.device_hints import device_hints
@@ -165,6 +166,18 @@ def test_the_sums_of_a_pod_count_where_they_are_more_than_its_first_container_as
     assert asked_of(pod, is_of_pod=False) == Asked(2, GI, ())
     shares = context(request("a/c", 2000, prefer_shared=True, pod_sums=sums))
     assert asked_of(shares, is_of_pod=True).whole == 0
+
+
+@pytest.mark.parametrize(("own", "of_pod", "counts"), [(3, 2, 3), (2, 3, 3), (3, 0, 3), (0, 2, 2)])
+def test_of_a_type_of_device_the_larger_number_of_the_container_and_its_pod_counts(
+    own: int, of_pod: int, counts: int
+) -> None:
+    def ask(number: int) -> DeviceAsk:
+        return DeviceAsk(tuple(DeviceAmount(kind, number) for kind in ("gpu", "nic") if number))
+
+    sums = PodSums(cpu_mcpu=1000, devices=(ask(of_pod),))
+    found = asked_of(context(request("a/c", 1000, devices=ask(own), pod_sums=sums)), is_of_pod=True)
+    assert found.devices == ask(counts).counts
 
 
 def test_memory_without_cpus_belongs_to_the_nodes_that_are_nearest() -> None:

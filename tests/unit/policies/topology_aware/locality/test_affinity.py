@@ -1,5 +1,6 @@
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from policies.topology_aware.locality.affinity import (
 )
 from sysfs.cpuset import CpuSet
 from tests.fakes.reference import reference_seconds
-from tests.unit.policies.build import BURSTABLE, four_nodes, options, request, tree_of, wish_for
+from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, four_nodes, options, request, tree_of, wish_for
 
 TREE = tree_of(four_nodes())
 WEB = request(
@@ -79,6 +80,14 @@ def test_what_others_gain_by_a_move_is_what_their_scores_do() -> None:
     scored = [scores(there.request, grant)["socket #0"] for grant in (before, after)]
     gain = gain_of_others(TREE, options(four_nodes()), (there,), before, after)
     assert gain == scored[1] - scored[0]
+
+
+def test_a_debug_container_gains_by_a_move_of_its_pod_towards_it() -> None:
+    there = sits("p/debug", "socket #0", wanted=request("p/debug", 0, BEST_EFFORT))
+    before, after = (replace(sits("p/a", pool), shared_mcpu=500) for pool in ("NUMA node #3", "NUMA node #0"))
+    scored = [scores(there.request, grant)["socket #0"] for grant in (before, after)]
+    gain = gain_of_others(TREE, options(four_nodes()), (there,), before, after)
+    assert (gain, gain > 0) == (scored[1] - scored[0], True)
 
 
 def test_a_pull_from_above_reaches_down() -> None:

@@ -77,6 +77,17 @@ def test_one_that_a_container_holds_is_not_free(holder: Grant) -> None:
     assert placed(policy.decide(taken, request("z/c", 1000))).grant.owned == CpuSet.parse("4")
 
 
+@pytest.mark.parametrize(("rule", "owned"), [("avoid", "4-5"), ("ignore", "0-1"), ("keep=2", "4-5")])
+def test_a_container_without_devices_leaves_the_cpus_beside_a_free_one_unless_that_is_ignored(
+    rule: str, owned: str
+) -> None:
+    machine = small_machine(pci=[{"address": GPU_ADDRESS, "class": 0x030200, "node": 0}])
+    policy = TopologyAware(machine, options(machine, device_cpus=rule))
+    assert str(placed(policy.decide(Allocations(), request("a/c", 2000))).grant.owned) == owned
+    asks = request("a/c", 2000, localities=(replace(ON_GPU, nodes=NodeSet.of([0])),))
+    assert str(placed(policy.decide(Allocations(), asks)).grant.owned) == "0-1"
+
+
 def test_a_device_of_a_container_without_a_grant_is_not_free() -> None:
     inventory = DeviceInventory((InventoryDevice("gpu", 0, numa=1),))
     machine = small_machine()

@@ -7,6 +7,7 @@ from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.memory_account import (
     aligned_zone,
     empty_account,
+    estimated_free,
     promise_of,
     promised_bytes,
     promises_of,
@@ -49,6 +50,24 @@ def test_who_asks_for_no_kind_wants_every_kind_but_hbm() -> None:
 def test_a_zone_may_be_widened_as_far_as_its_wishes_allow(grant: Grant, zone: str, widest: str) -> None:
     promise = promise_of(NODES, grant)
     assert (promise.zone, promise.widest) == (mask(zone), mask(widest))
+
+
+@pytest.mark.parametrize(
+    ("zone", "gibibytes", "left"),
+    [
+        ("0", 3, (1, 4, 16, 16, 1)),
+        ("0-1", 2, (3, 3, 16, 16, 1)),
+        ("0,2", 4, (0, 4, 16, 16, 1)),
+        ("0,2", 6, (0, 4, 14, 16, 1)),  # what the nodes with CPUs have no room for is on the others
+        ("0-3", 24, (0, 0, 8, 8, 1)),
+        ("0,2", 99, (0, 4, 0, 16, 1)),
+    ],
+)
+def test_a_promise_is_estimated_to_lie_on_nodes_with_cpus_before_others_and_evenly(
+    zone: str, gibibytes: int, left: tuple[int, ...]
+) -> None:
+    free = estimated_free(NODES, [(mask(zone), gibibytes * GIB)])
+    assert free == dict(enumerate(amount * GIB for amount in left))
 
 
 def test_promises_come_and_go_without_a_trace() -> None:
