@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, CpuKind, Grant, Request
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceHolding
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet
@@ -52,6 +52,16 @@ def test_a_gpu_beside_a_full_node_loses_to_one_beside_a_free_node() -> None:
     for policy in (PLAIN, SINGLE, RESTRICTED, LENIENT):
         decision = placed(policy.decide(Allocations((full(0),)), wanting("b/c", gpu=1)))
         assert (devices(decision.grant), str(decision.grant.owned)) == ("gpu 2", "4-5")
+
+
+def test_what_an_ended_container_had_its_pod_gets_again_and_no_other_pod() -> None:
+    held = Allocations(holdings=(DeviceHolding("default/a/c (ended)", (whole(5),), "a"),))
+    decision = placed(PLAIN.decide(held, wanting("a/d", gpu=1)))
+    assert (devices(decision.grant), str(decision.grant.owned)) == ("gpu 5", "8-9")
+    assert decision.reasons[0].text == "gpu 5: from an ended container of its pod, which keeps them"
+    assert devices(placed(PLAIN.decide(held, wanting("b/d", gpu=1))).grant) == "gpu 4"
+    more = placed(PLAIN.decide(held, wanting("a/d", gpu=2)))  # what is left is not enough: any will do
+    assert "ended" not in more.reasons[0].text
 
 
 def test_sharers_are_near_their_devices_too() -> None:
