@@ -159,12 +159,12 @@ def test_without_a_limit_the_width_is_that_of_the_level_however_busy_the_pools_a
         (0, (1, 2, 3), 4000, 3000),
         (3900, (1, 2, 3), 4000, 4000),
         (3900, (1, 2), 4000, 3000),  # node 3 is wide enough, and idle
-        (1000, (1, 2, 3), 4000, 3000),  # as much is idle there
-        (1100, (1, 2, 3), 4000, 4000),
-        (3900, (1, 2, 3), 4001, 3000),  # less than three quarters
+        (999, (1, 2, 3), 4000, 3000),
+        (1000, (1, 2, 3), 4000, 4000),  # as much is idle there
+        (3900, (1, 2, 3), 4572, 3000),  # no node is wide enough
     ],
 )
-def test_three_quarters_are_as_good_where_reserved_cpus_make_it_narrow_and_more_is_idle_than_in_wide_ones(
+def test_a_pool_that_reserved_cpus_make_narrow_is_as_good_where_as_much_is_idle_as_in_any_wide_one(
     busy_mcpu: int, nodes: tuple[int, ...], limit_mcpu: int, width: int
 ) -> None:
     assert widths(limit_mcpu, *sharers(busy_mcpu, *nodes))["NUMA node #0"] == width
