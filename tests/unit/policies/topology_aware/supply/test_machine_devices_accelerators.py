@@ -125,7 +125,13 @@ def test_an_owner_beside_kept_cpus_has_them_in_its_reasons() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"localities": (ON_GPU,)}, {"devices": DeviceAsk(requests=(("nvidia.com/gpu", 1),))}], ids=["hint", "asks"]
+    "keys",
+    [
+        {"localities": (ON_GPU,)},
+        {"devices": DeviceAsk(requests=(("nvidia.com/gpu", 1),))},
+        {"given": (DeviceGrant("gpu", 0, 100, is_given=True),)},
+    ],
+    ids=["near", "asks", "given"],
 )
 def test_a_container_with_a_device_owns_kept_cpus(keys: dict[str, Any]) -> None:
     inventory = DeviceInventory((InventoryDevice("gpu", 0, numa=1, path=PciePath(bus=GPU_ADDRESS)),))
