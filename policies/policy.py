@@ -147,7 +147,7 @@ class Policy(ABC):
 
     @abstractmethod
     def pinnings(self, held: Allocations) -> Pinnings:
-        """Return what every container should be pinned to now, in the order of the grants."""
+        """Return what every container should be pinned to now, in no order."""
 
     @abstractmethod
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
@@ -169,7 +169,7 @@ class Policy(ABC):
     def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
         """Return the updates of others that follow when this container's grant is released."""
         before, after = self.pinnings(held), self.pinnings(held.without(container))
-        return tuple(Update(key, pinning) for key, pinning in after.items() if pinning != before[key])
+        return tuple(Update(key, after[key]) for key in sorted(after) if after[key] != before[key])
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         """Return the pool tree, the root first and parents before children; by default one pool that all share."""

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from policies.base import Allocations, Decision, Grant, Placed, Rejected, Request
+from policies.base import Allocations, Decision, Grant, Pinnings, Placed, Rejected, Request
 from policies.device_grants import DeviceGrant
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.devices.held import claims_of, with_claims_counted
 from policies.topology_aware.devices.step import join
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pinning import changed_pinnings, pinning_of
+from policies.topology_aware.pinning import Pinned, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.rebalance import with_rebalanced
 from policies.topology_aware.supply.context import PlacementContext, context_of, without_kept
@@ -19,7 +19,7 @@ from sysfs.cpuset import CpuSet
 
 
 class Decisions:
-    """Decisions on one machine, under one set of options. Stateless but for a cache of the last supply."""
+    """Decisions on one machine, under one set of options. Stateless but for the last supply and pinnings, cached."""
 
     def __init__(self, empty: Supply, options: TopologyAwareOptions, devices: MachineDevices) -> None:
         """``empty`` is the supply of the machine's pools where nothing is granted or withheld."""
@@ -27,6 +27,7 @@ class Decisions:
         self.options = options
         self.devices = devices
         self._last = (Allocations(), self.empty)
+        self._pinned = Pinned((), self.empty)
 
     @property
     def tree(self) -> PoolTree:
@@ -49,6 +50,12 @@ class Decisions:
             supply = self.empty_beside(held).plus(*held.grants)
         self._last = (held, supply)
         return supply
+
+    def pinnings(self, held: Allocations) -> Pinnings:
+        """Return what every owner of a grant should be pinned to now."""
+        if self._pinned.grants is not held.grants or self._pinned.supply is not self.supply(held):
+            self._pinned = self._pinned.with_grants(held.grants, self.supply(held), self.options)
+        return self._pinned.pinnings
 
     def context(self, held: Allocations, request: Request) -> PlacementContext:
         """Return the input for placing this request."""

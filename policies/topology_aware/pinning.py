@@ -1,7 +1,7 @@
 """Derive the pinning of every container from all grants, what a change of grants changes, and pools from cpusets."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from operator import or_
 
@@ -10,7 +10,7 @@ from policies.hardware.siblings import one_thread_per_core, siblings_of
 from policies.preferences import Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import has_overflowed
-from policies.topology_aware.supply.supply import Supply
+from policies.topology_aware.supply.supply import Supply, gone_and_come
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -62,13 +62,26 @@ def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
     return own_threads | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
 
 
-def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAwareOptions) -> dict[ContainerKey, Pinning]:
-    """Return the pinning of every container, in the order of the grants."""
-    effective = supply.effective()
-    return {
-        grant.request.container: _pinning(_cpus_of(grant, supply, effective, options), _mems_of(grant, options))
-        for grant in grants
-    }
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The pinning of every container with one of these grants, in no order, and the supply that it follows from."""
+
+    grants: tuple[Grant, ...]
+    supply: Supply
+    pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
+
+    def with_grants(self, grants: tuple[Grant, ...], supply: Supply, options: TopologyAwareOptions) -> "Pinned":
+        """Return the pinnings with these grants in place of the former ones; only what may differ is derived again."""
+        gone, come = gone_and_come(self.grants, grants)
+        effective, moves = supply.effective(), _Moves.between(self.supply, supply)
+        if moves.is_any:
+            come = (*come, *(grant for grant in grants if moves.touches(grant)))
+        pinnings = dict(self.pinnings)
+        for grant in gone:
+            del pinnings[grant.container]
+        for grant in come:
+            pinnings[grant.container] = pinning_of(grant, supply, effective, options)
+        return Pinned(grants, supply, pinnings)
 
 
 def changed_pinnings(
@@ -90,23 +103,39 @@ def _changed(
     before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> Iterator[tuple[Grant, int, int]]:
     """Yield the grants whose pinning differs, as they are afterwards, with the CPUs and memory nodes as masks."""
-    old, new = before.effective(), after.effective()
-    touched = {p.name for p, a, b in zip(before.tree.pools, old, new, strict=True) if a != b}
-    reserved_moves = before.reserved_set() != after.reserved_set()
+    old, new, moves = before.effective(), after.effective(), _Moves.between(before, after)
+    if not moves.is_any:
+        grants = [pair for pair in grants if pair[0] is not pair[1]]
     for was, now in grants:
-        if was is now and not _is_touched(was, touched, reserved_moves=reserved_moves):
+        if was is now and not moves.touches(was):
             continue
         cpus, mems = _cpus_of(now, after, new, options), _mems_of(now, options)
         if cpus != _cpus_of(was, before, old, options) or (was is not now and mems != _mems_of(was, options)):
             yield now, cpus, mems
 
 
-def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> bool:
-    """Return whether the grant's cpuset follows from a set that changes. An unknown pool counts as the root."""
-    kind = grant.kind
-    if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
-        return grant.pool in touched
-    return kind is CpuKind.RESERVED and reserved_moves
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Which of the sets that containers share differ between two supplies: those of the other pools, the reserved."""
+
+    unmoved: frozenset[str]
+    is_any: bool
+    moves_reserved: bool
+
+    @classmethod
+    def between(cls, before: Supply, after: Supply) -> "_Moves":
+        """Return the difference."""
+        pairs = zip(before.tree.pools, before.effective(), after.effective(), strict=True)
+        unmoved = frozenset(pool.name for pool, was, now in pairs if was == now)
+        moves_reserved = before.reserved_set() != after.reserved_set()
+        return cls(unmoved, moves_reserved or len(unmoved) < len(before.tree.pools), moves_reserved)
+
+    def touches(self, grant: Grant) -> bool:
+        """Return whether the grant's cpuset follows from a set that differs. One in an unknown pool may."""
+        kind = grant.kind
+        if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+            return grant.pool not in self.unmoved
+        return kind is CpuKind.RESERVED and self.moves_reserved
 
 
 def at_live_pools(

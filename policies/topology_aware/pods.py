@@ -23,7 +23,6 @@ from policies.pod_share import PodShare
 from policies.topology_aware import reasons
 from policies.topology_aware.claims.budget import paid_for
 from policies.topology_aware.decisions import Decisions
-from policies.topology_aware.pinning import all_pinnings
 from policies.topology_aware.pod_request import Arrival, arrival_of, siblings_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.reinstate import claims_first, reinstate
@@ -192,7 +191,7 @@ class PodDecisions:
     def pinnings(self, held: Allocations) -> Pinnings:
         """Return what every container should be pinned to now."""
         view = self.view(held)
-        pinnings = all_pinnings(view.owners.grants, self._decisions.supply(view.owners), self._decisions.options)
+        pinnings = self._decisions.pinnings(view.owners)
         if not view.members:
             return pinnings
         return {grant.container: pinnings[view.owner(grant.container)] for grant in held.grants}

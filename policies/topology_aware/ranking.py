@@ -11,7 +11,7 @@ from policies.topology_aware.cpus.allocate import cost_in
 from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits, spans
-from policies.topology_aware.locality.affinity import affinity_scores
+from policies.topology_aware.locality.affinity import AFFINITIES, affinity_scores
 from policies.topology_aware.locality.devices import locality_scores_now
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
@@ -79,8 +79,7 @@ def _affinities(context: PlacementContext) -> tuple[float, ...]:
     """Return the scores by affinity; 0 everywhere where no container has one and no other one is of its pod."""
     options, request = context.options, context.request
     has_own = request.affinities or options.colocate_pods or options.colocate_namespaces
-    pod, others = request.container.pod_uid, (grant.request for grant in context.others)
-    if has_own or any(other.affinities or other.container.pod_uid == pod for other in others):
+    if has_own or any(map(AFFINITIES, context.others)) or any(pod_of(context)):
         return affinity_scores(context.tree, options, request, context.others)
     return (0.0,) * len(context.tree.pools)
 

@@ -368,14 +368,13 @@ class Ledger:
     def _changed(self) -> None:
         self.version += 1
         withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._left_to_others.values())).mask
-        rows = self.active()
         # Only by request: what the policy none passed on may lose its CPUs to the next policy.
-        for row in [row for row in rows if row.grant.request.preferences.preserve_cpu]:
+        for row in self._rows.preserving.values():
             if row.acknowledged and row.acknowledged.cpus:
                 withheld |= row.acknowledged.cpus.mask
-        ended = [row for row in self.rows() if row.state == "exited" and row.grant.devices]
+        ended = [self._rows[key] for key in sorted(self._rows.ended_with_devices)]
         holdings = (*self._left_alone, *kept(ended, self._stopped)) if ended else self._left_alone
-        allocations = Allocations(tuple([row.grant for row in rows]), CpuSet(withheld), holdings)
+        allocations = Allocations(tuple([row.grant for row in self.active()]), CpuSet(withheld), holdings)
         if self._left_to_others or allocations != self.allocations:  # most changes are of states
             self.allocations, self._is_desired_known = allocations, False
         self._signal.send()

@@ -23,6 +23,10 @@ class OrderedRows(dict[ContainerKey, Row]):
         self._active: tuple[Row, ...] | None = None
         self.changed: set[ContainerKey] = set()
         """Of rows that were put since the ledger has looked at them."""
+        # The few rows that every change looks for, among as many as the node has containers.
+        self.preserving: dict[ContainerKey, Row] = {}
+        """Active ones whose CPUs a request preserves."""
+        self.ended_with_devices: dict[ContainerKey, Row] = {}
 
     def copy(self) -> Self:
         """Return the same rows, to be changed apart from these."""
@@ -30,6 +34,7 @@ class OrderedRows(dict[ContainerKey, Row]):
         other.update(self)
         other._keys, other._rows, other._active = list(self._keys), list(self._rows), self._active
         other.changed = set(self.changed)
+        other.preserving, other.ended_with_devices = dict(self.preserving), dict(self.ended_with_devices)
         return other
 
     def put(self, row: Row) -> Row | None:
@@ -44,6 +49,9 @@ class OrderedRows(dict[ContainerKey, Row]):
         self[key] = row
         self._active = None
         self.changed.add(key)
+        preserves = row.state in ACTIVE and row.grant.request.preferences.preserve_cpu
+        _keep(self.preserving, key, row, counts=preserves)
+        _keep(self.ended_with_devices, key, row, counts=row.state == "exited" and bool(row.grant.devices))
         return old
 
     def drop(self, key: ContainerKey) -> Row | None:
@@ -53,6 +61,8 @@ class OrderedRows(dict[ContainerKey, Row]):
             place = bisect_left(self._keys, key)
             del self._keys[place], self._rows[place]
             self._active = None
+            self.preserving.pop(key, None)
+            self.ended_with_devices.pop(key, None)
         return row
 
     def ordered(self) -> tuple[Row, ...]:
@@ -71,3 +81,10 @@ class OrderedRows(dict[ContainerKey, Row]):
             return frozenset()
         active = (other for other in self.active() if other.grant.shares_cpus_with(row.grant))
         return frozenset(other.key for other in active if other.key != row.key)
+
+
+def _keep(kept: dict[ContainerKey, Row], key: ContainerKey, row: Row, *, counts: bool) -> None:
+    if counts:
+        kept[key] = row
+    else:
+        kept.pop(key, None)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter
 
 from policies.base import Affinity, Allocations, CpuKind, Expression, Grant, Reason, Request
 from policies.expressions import Containers, expression_text
@@ -17,6 +18,9 @@ DISTANCE_FACTOR = 0.75  # per link between two pools
 MAX_PULLS = 16
 _MAX_REASONS = 4
 AFFINITY = "affinity"
+
+AFFINITIES = attrgetter("request.affinities")
+"""The affinities of a grant's container, for a look at all containers of the node in C."""
 
 _ANY = Expression("name", "AlwaysTrue")
 _DIGITS = bytes.maketrans(b"01", b"\0\1")  # digits as truth values
@@ -143,7 +147,21 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     """Return the containers behind the scores: at most ``MAX_PULLS``, strongest first, then by container."""
     wanted = [(affinity, "its {}") for affinity in request.affinities]
     wanted += [(affinity, name) for name, affinity in implied(options, request)]
-    there = [grant for grant in others if _is_somewhere(grant)]
+    others = tuple(others)
+    found = []
+    if wanted or any(map(AFFINITIES, others)):  # on most nodes no container has any
+        found = _met_pulls(tree, request, [grant for grant in others if _is_somewhere(grant)], wanted)
+    if not found and _is_added(request):
+        there = [grant for grant in others if _is_somewhere(grant)]
+        near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
+        found = [_pull(tree, grant, COLOCATION_WEIGHT, [(beside, _ADDED)]) for grant in near]
+    return tuple(found)
+
+
+def _met_pulls(
+    tree: PoolTree, request: Request, there: Sequence[Grant], wanted: Sequence[tuple[Affinity, str]]
+) -> list[Pull]:
+    """Return the pulls by the affinities of the container, ``wanted`` with words for each, and by those of others."""
     own = []
     if wanted:
         together = Containers([grant.request for grant in there])
@@ -158,19 +176,21 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
         met = [(affinity, words) for affinity, words, mask in own if mask >> i & 1]
         met += [(affinity, "the other's {}") for affinity, _ in theirs[i]]
         found.append(_pull(tree, there[i], weights[i], met))
-    if not found:
-        near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
-        found = [_pull(tree, grant, COLOCATION_WEIGHT, [(beside, _ADDED)]) for grant in near]
-    return tuple(found)
+    return found
+
+
+def _is_added(request: Request) -> bool:
+    """Return whether it asks for nothing, as an ephemeral container, which Kubernetes allows no resources, does.
+
+    CRI does not mark these.
+    """
+    figures = (request.cpu_request_mcpu, request.memory_request_bytes)
+    return not any(figures) and (request.cpu_limit_mcpu, request.memory_limit_bytes or None) == (None, None)
 
 
 def _of_its_pod(request: Request, others: Sequence[Grant]) -> list[Grant]:
-    """Return the containers of its pod that have CPU time, where it was added without resources of its own.
-
-    That is an ephemeral container, as for debugging: Kubernetes allows these no resources, and CRI does not mark them.
-    """
-    figures = (request.cpu_request_mcpu, request.memory_request_bytes)
-    if any(figures) or (request.cpu_limit_mcpu, request.memory_limit_bytes or None) != (None, None):
+    """Return the containers of its pod that have CPU time, where it was added without resources of its own."""
+    if not _is_added(request):
         return []
     return [g for g in others if g.container.pod_uid == request.container.pod_uid and (g.owned or g.shared_mcpu)]
 

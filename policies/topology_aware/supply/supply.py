@@ -7,6 +7,7 @@ shared capacity granted in the pool's subtree, and a pool whose shared set is us
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from policies.base import CpuKind, Grant
 from policies.hardware.pools import PoolTree
@@ -184,19 +185,25 @@ def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...
 
     Grants are exact integers, so the result is that of booking all of them.
     """
+    gone, come = gone_and_come(old, new)
+    return supply.minus(*gone).plus(*come)
+
+
+def gone_and_come(old: tuple[Grant, ...], new: tuple[Grant, ...]) -> tuple[tuple[Grant, ...], tuple[Grant, ...]]:
+    """Return the grants, as objects, of ``old`` that are not in ``new``, and of ``new`` that are not in ``old``."""
     start = _common_start(old, new)
     old, new = old[start:], new[start:]
     end = _common_start(old[::-1], new[::-1])
     old, new = old[: len(old) - end], new[: len(new) - end]
     kept = {id(grant) for grant in old} & {id(grant) for grant in new}  # the tuples keep all of them alive
     gone, come = (tuple(g for g in grants if id(g) not in kept) for grants in (old, new))
-    return supply.minus(*gone).plus(*come)
+    return gone, come
 
 
 def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
     """Return how many leading grants are the same objects."""
-    differing = (i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one is not other)
-    return next(differing, min(len(a), len(b)))
+    first = bytes(map(is_, a, b)).find(False)  # in C: the grants are as many as the node has containers
+    return min(len(a), len(b)) if first < 0 else first
 
 
 @dataclass(frozen=True, slots=True)

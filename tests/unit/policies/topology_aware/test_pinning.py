@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Pinning, Update
+from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Update
 from policies.preferences import Preferences, Threads
-from policies.topology_aware.pinning import all_pinnings, at_live_pools, changed_pinnings
+from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.pinning import Pinned, at_live_pools, changed_pinnings
+from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import before, four_nodes, options, request, supply_of, tree_of
 
@@ -19,9 +21,13 @@ SYSTEM = Grant(request("k/c"), "root", CpuKind.RESERVED, mems=NodeSet.parse("0-3
 UNTOUCHED = Grant(request("u/c"), "", CpuKind.PRESERVE)
 
 
+def all_pinnings(supply: Supply, *grants: Grant, options: TopologyAwareOptions = OPTIONS) -> Pinnings:
+    return Pinned((), supply).with_grants(grants, supply, options).pinnings
+
+
 def pinned(grant: Grant, *others: Grant, **keys: object) -> tuple[str, str]:
     chosen = replace(OPTIONS, **keys)  # type: ignore[arg-type]  # the keys are those of the class
-    pinning = all_pinnings([grant], supply_of(TREE, grant, *others), chosen)[grant.container]
+    pinning = all_pinnings(supply_of(TREE, grant, *others), grant, options=chosen)[grant.container]
     return ("-" if pinning.cpus is None else str(pinning.cpus), "-" if pinning.mems is None else str(pinning.mems))
 
 
@@ -47,7 +53,7 @@ def test_a_system_container_runs_on_the_reserved_cpus() -> None:
 
 def test_without_reserved_cpus_the_system_shares_the_root() -> None:
     tree = tree_of(MACHINE)
-    pinning = all_pinnings([SYSTEM], supply_of(tree, SYSTEM, OWNER), OPTIONS)[SYSTEM.container]
+    pinning = all_pinnings(supply_of(tree, SYSTEM, OWNER), SYSTEM)[SYSTEM.container]
     assert str(pinning.cpus) == "0-2,4,6-15"
 
 
@@ -180,3 +186,30 @@ def test_a_resized_sharer_asks_for_the_pool_in_which_it_runs() -> None:
     live |= {resized.container: CpuSet.parse("8-11")}
     _, (there, _) = at_live_pools(OPTIONS, supply_of(TREE), Allocations(), (resized, grown), live)
     assert there.previous == before("NUMA node #2")
+
+
+STEPS: tuple[tuple[Grant, ...], ...] = (
+    (SHARED, SYSTEM),
+    (SHARED, OWNER, SYSTEM),
+    (replace(SHARED, pool="socket #9"), MIXED, SYSTEM),
+    (replace(SHARED, pool="socket #9"), MIXED, OWNER, SYSTEM, UNTOUCHED),
+    (replace(SHARED, mems=NodeSet.parse("0-1")), replace(OWNER, exclusive=CpuSet.parse("6")), SYSTEM),
+    (replace(OWNER, exclusive=CpuSet.parse("6")),),
+    (),
+)
+
+
+@pytest.mark.parametrize("reserved", ["0", ""])
+def test_pinnings_that_follow_former_ones_are_those_of_the_grants_alone(reserved: str) -> None:
+    tree = tree_of(MACHINE, reserved)
+    last = Pinned((), supply_of(tree))
+    for grants in (*STEPS, *reversed(STEPS), *STEPS[::2]):
+        supply = supply_of(tree, *grants)
+        last = last.with_grants(grants, supply, OPTIONS)
+        assert last.pinnings == all_pinnings(supply, *grants)
+
+
+def test_a_grant_that_stays_with_its_sets_is_not_derived_again() -> None:
+    first = Pinned((), supply_of(TREE)).with_grants((OWNER, SHARED), supply_of(TREE, OWNER, SHARED), OPTIONS)
+    second = first.with_grants((OWNER, SHARED, SYSTEM), supply_of(TREE, OWNER, SHARED, SYSTEM), OPTIONS)
+    assert all(second.pinnings[key] is pinning for key, pinning in first.pinnings.items())

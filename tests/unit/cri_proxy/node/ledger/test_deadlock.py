@@ -184,7 +184,9 @@ def test_after_any_forced_change_everybody_comes_where_he_should_and_no_promise_
     sizes = data.draw(st.lists(st.sampled_from([0, 101, 500, 1000, 1000, 1500, 2000, 2000, 3000]), max_size=12))
     held = placed(before, sizes)
     ledger = Ledger(before)
-    for number, (grant, pinning) in enumerate(zip(held.grants, before.pinnings(held).values(), strict=True)):
+    pinnings = before.pinnings(held)
+    for number, grant in enumerate(held.grants):
+        pinning = pinnings[grant.container]
         ledger.put(Row(grant, "sandbox", f"id-{number}", "running", pinning, number))
         ledger.confirm(grant.container, pinning)
     ledger.use_policy(after, after.reinstate(ledger.allocations).allocations)

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
 from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey
+from policies.device_grants import DeviceGrant
+from policies.preferences import Preferences
 from tests.fakes.grants import row
 
 CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from((*get_args(RowState), None))), max_size=20)
@@ -39,6 +41,29 @@ def test_the_active_ones_are_the_same_object_until_something_changes() -> None:
     assert made.active() is made.active()
     made.put(replace(row("a"), state="exited"))
     assert [r.key.name for r in made.active()] == ["b"]
+
+
+def preserving(name: str, *, state: RowState = "running") -> Row:
+    made = row(name, state=state)
+    request = replace(made.grant.request, preferences=Preferences(preserve_cpu=True))
+    return replace(made, grant=replace(made.grant, request=request))
+
+
+def with_device(name: str, *, state: RowState = "exited") -> Row:
+    made = row(name, state=state)
+    return replace(made, grant=replace(made.grant, devices=(DeviceGrant("gpu", 0, 100),)))
+
+
+def test_rows_that_preserve_cpus_and_ended_ones_with_devices_are_at_hand() -> None:
+    made = put(row("a"), preserving("b"), preserving("c", state="exited"), with_device("d"), with_device("e"))
+    made.put(with_device("f", state="running"))
+    assert ([k.name for k in made.preserving], [k.name for k in made.ended_with_devices]) == (["b"], ["d", "e"])
+    other = made.copy()
+    made.put(preserving("b", state="exited"))
+    made.put(with_device("d", state="running"))
+    made.drop(row("e").key)
+    assert (made.preserving, made.ended_with_devices) == ({}, {})
+    assert (len(other.preserving), len(other.ended_with_devices)) == (1, 2)
 
 
 def test_a_copy_goes_its_own_way() -> None:
