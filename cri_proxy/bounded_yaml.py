@@ -12,7 +12,7 @@ import yaml
 
 from cri_proxy.errors import CriProxyError
 
-_LOADER: type[yaml.CSafeLoader] | type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: "type[yaml.CSafeLoader] | type[yaml.SafeLoader]" = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final = yaml.resolver.Resolver()
 _CONSTRUCTOR: Final = yaml.constructor.SafeConstructor()
 # Scalars that JSON has a form for, by the last part of their tag.

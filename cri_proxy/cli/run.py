@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from cri_proxy.cli.arguments import add_path
-from cri_proxy.daemon.memory import without_openssl
+from cri_proxy.daemon.memory import load_yaml_of_c, without_openssl
 from cri_proxy.helper_process import Launcher
 
 if TYPE_CHECKING:  # loaded late, by ``settings_from``
@@ -90,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     # By default SIGHUP ends the process until the daemon handles it; the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
+        load_yaml_of_c()
         with without_openssl():
             settings = replace(settings_from(args), takes_over=args.take_over)
             launcher = fork_launcher()

@@ -1,4 +1,4 @@
-"""Keep a process small: load neither OpenSSL nor a second protobuf, and let dataclasses share methods."""
+"""Keep a process small: load no OpenSSL, no second protobuf or YAML parser, and let dataclasses share methods."""
 
 import dataclasses
 import importlib
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from reprlib import recursive_repr
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 
 class FrozenInstance(Protocol):
@@ -94,3 +94,56 @@ def without_python_messages() -> Iterator[None]:
     finally:
         if not is_needed:
             del sys.modules[name]
+
+
+# The modules of PyYAML that do in Python what libyaml does: what else it takes from each, and the error's class above.
+_YAML_IN_PYTHON: Final = {
+    "scanner": ("Scanner", "MarkedYAMLError"),
+    "parser": ("Parser", "MarkedYAMLError"),
+    "emitter": ("Emitter", "YAMLError"),
+}
+
+
+class _StandIn(ModuleType):
+    """One of these modules with its names alone; PyYAML makes loaders of them that nobody uses."""
+
+    def __getattr__(self, name: str) -> type:
+        """Make the class, or the error that libyaml raises, at the first use: ``yaml.error`` is loaded then."""
+        module = self.__name__.rpartition(".")[2]
+        known, base = _YAML_IN_PYTHON[module]
+        if name not in (known, f"{known}Error"):
+            raise AttributeError(name)
+        bases = (getattr(sys.modules["yaml.error"], base),) if name.endswith("Error") else ()
+        made = type(name, bases, {"__module__": self.__name__})
+        setattr(self, name, made)
+        setattr(sys.modules["yaml"], module, self)  # as its import would, and as libyaml's module looks for it
+        return made
+
+
+def load_yaml_of_c() -> None:
+    """Load PyYAML without its parser and emitter in Python, where it has libyaml: 2 MB in the daemon and in helpers.
+
+    Its plain names, as those that ``safe_load`` uses, are the classes of libyaml then. A module that is imported later
+    is the real one.
+    """
+    if "yaml" in sys.modules:
+        return
+    names = [f"yaml.{module}" for module in _YAML_IN_PYTHON]
+    for name, (known, _) in zip(names, _YAML_IN_PYTHON.values(), strict=True):
+        sys.modules[name] = module = _StandIn(name)
+        vars(module)["__all__"] = [known, f"{known}Error"]
+    yaml = importlib.import_module("yaml")
+    for name in names:
+        del sys.modules[name]
+        delattr(yaml, name.rpartition(".")[2])
+    if not yaml.__with_libyaml__:
+        for name in [name for name, module in sys.modules.items() if module and name.partition(".")[0] == "yaml"]:
+            del sys.modules[name]  # the next import loads all of it
+        return
+    for name in (
+        *(f"{kind}Loader" for kind in ("Base", "Safe", "Full", "Unsafe", "")),
+        "BaseDumper",
+        "SafeDumper",
+        "Dumper",
+    ):
+        setattr(yaml, name, getattr(yaml, f"C{name}"))

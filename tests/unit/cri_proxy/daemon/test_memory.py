@@ -75,11 +75,12 @@ def test_classes_share_them_and_nothing_keeps_a_copy_of_a_class() -> None:
 LOADING = """
 import sys
 import cri_proxy.cli
-from cri_proxy.daemon.memory import share_dataclass_methods, without_openssl, without_python_messages
+from cri_proxy.daemon.memory import load_yaml_of_c, share_dataclass_methods, without_openssl, without_python_messages
 share_dataclass_methods()
 from cri_proxy.cli.main import command_parser, load_command
 run = load_command("run")
 args = command_parser("run", run).parse_args(["--config", sys.argv[1]])
+load_yaml_of_c()
 with without_openssl():
     settings = run.settings_from(args)
     run.fork_launcher().close()
@@ -94,7 +95,7 @@ UNUSED = """
 ssl _ssl _hashlib http.server wsgiref email xml psutil watchdog structlog prometheus_client grpc shutil bz2 lzma
 tempfile uuid platform difflib tomllib tracemalloc google.protobuf.internal.python_message google.protobuf.text_format
 google.protobuf.json_format cri_proxy.simulate cri_proxy.doctor cri_proxy.extender cri_proxy.runtime.embedded
-cri_proxy.kubelet.device_plugin sysfs.descriptions sysfs.archives sysfs.show
+cri_proxy.kubelet.device_plugin yaml.scanner yaml.parser yaml.emitter sysfs.descriptions sysfs.archives sysfs.show
 """
 
 
@@ -114,3 +115,29 @@ def test_messages_of_c_do_without_those_of_python_and_whoever_wants_these_gets_t
     used += "from google.protobuf.internal import python_message\n"
     shown = "print(MessageToDict(read), hasattr(python_message, 'GeneratedProtocolMessageType'))"
     assert output(loading + used + shown) == "{'id': 'a', 'labels': {'b': 'c'}} True\n"
+
+
+YAML = """
+import yaml
+from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
+for text in ("a: [1, 'x', {b: null}]", "a: [1", "a: \\t b: c", "a: b: c", "x: !!python/none 1", "a: \\x01"):
+    try:
+        print(plain(parse_tree(text, Dialect(1000, 9, 99))), yaml.safe_load(text))
+    except (YamlError, yaml.YAMLError) as error:
+        print(type(error).__name__, error)
+print(yaml.safe_dump({"a": [1, "x: y"], "b": {"c": None}}), issubclass(yaml.scanner.ScannerError, yaml.YAMLError))
+"""
+OF_C = "from cri_proxy.daemon.memory import load_yaml_of_c\nload_yaml_of_c()\n"
+
+
+def test_yaml_of_c_does_what_all_of_yaml_does() -> None:
+    used = YAML.replace("yaml.scanner.", "__import__('yaml.scanner').scanner.")
+    assert (
+        output(OF_C + used) == output(used.replace("yaml.safe_load(text)", "yaml.load(text, yaml.CSafeLoader)")) != ""
+    )
+    assert output(f"{OF_C}{used}import sys; print([n for n in ('yaml.parser', 'yaml.emitter') if n in sys.modules])")
+
+
+def test_without_libyaml_all_of_yaml_is_loaded() -> None:
+    hidden = "import sys\nsys.modules['yaml._yaml'] = None\n"
+    assert output(hidden + OF_C + YAML) == output(hidden + YAML) != ""
