@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
 from policies.device_grants import DeviceGrant, with_given
-from policies.policy import Policy
+from policies.policy import Condition, Policy
 
 _UNTOUCHED = Pinning(None, None)
 _NOT_MANAGED = Reason("not-managed", "the policy is none: no container is pinned")
@@ -32,6 +32,10 @@ class NonePolicy(Policy):
         added = (_grant(r, _devices(held, r)) for r in requests)
         new = {grant.container: grant for grant in (*managed, *added)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))
+
+    def not_exclusive(self, grant: Grant) -> tuple[Condition, ...]:
+        """Return that this policy gives no CPUs to anyone."""
+        return (Condition("policy", "the policy is none: no container is pinned", "set policy: topology-aware"),)
 
     def fallback(self, held: Allocations) -> Pinning:
         """Return nothing to write."""

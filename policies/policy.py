@@ -35,6 +35,15 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What keeps a container from CPUs of its own: a ``code`` of a bounded set, a sentence, and what to change."""
+
+    code: str
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFit:
     """The most ordinary CPUs that one container could own on this NUMA node: others stay, or sharers may move."""
 
@@ -192,6 +201,10 @@ class Policy(ABC):
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """Return the options that decide the parts of this request that its annotations leave open."""
+        return ()
+
+    def not_exclusive(self, grant: Grant) -> tuple[Condition, ...]:
+        """Return what keeps this container from CPUs of its own, or from some; nothing if it has them."""
         return ()
 
     def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:

@@ -13,6 +13,8 @@ EXAMPLE = """\
 cri-proxy explain web/c0
 cri-proxy explain shop/web/c0
 cri-proxy explain kube-apiserver
+cri-proxy explain web
+cri-proxy explain --problems
 cri-proxy explain web --namespace shop -o json"""
 
 
@@ -22,9 +24,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "who",
+        nargs="?",
         metavar="[NAMESPACE/]POD[/CONTAINER]",
         help="the pod by name or uid, and one of its containers; of a static pod the name without the node's does. "
-        "A/B is both container B of pod A and pod B of namespace A",
+        "A/B is both container B of pod A and pod B of namespace A. The name of a workload means all of its pods",
+    )
+    parser.add_argument(
+        "--problems", action="store_true", help="list every container that is not as it asks, with what is amiss"
     )
     parser.add_argument("-n", "--namespace", default="", help="only pods of this namespace (default: any)")
     add_admin_option(parser)
@@ -32,6 +38,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the decisions. Raises CommandFailed for an unknown pod or container, and DaemonUnreachable."""
+    if args.problems or args.who is None:
+        return _run_problems(args)
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
@@ -47,6 +55,23 @@ def run(args: argparse.Namespace) -> int:
     if not view.decisions:
         raise CommandFailed(unknown_text(args.who, args.namespace, view.candidates))
     return 0
+
+
+def _run_problems(args: argparse.Namespace) -> int:
+    """Print the containers that are not as they ask; 1 where there are any."""
+    from cri_proxy.cli.admin import fetch
+    from cri_proxy.cli.output import emit, is_colourful
+    from cri_proxy.cli.render.columns import terminal_width
+    from cri_proxy.cli.render.problems import problems_of, render_problems
+    from cri_proxy.node.status.model import StatusView
+
+    if not args.problems:
+        raise CommandFailed("expected [NAMESPACE/]POD[/CONTAINER], or --problems; see cri-proxy explain --help", 2)
+    if args.who is not None:
+        raise CommandFailed(f"--problems lists all containers: leave {args.who!r} out, or use --namespace", 2)
+    found = problems_of(fetch(args.admin, "/api/v1/status", StatusView), args.namespace)
+    emit(found, args.output, partial(render_problems, colours=is_colourful(), width=terminal_width()))
+    return 1 if found else 0
 
 
 def unknown_text(who: str, namespace: str, candidates: Sequence[str]) -> str:

@@ -81,7 +81,7 @@ def _explain(view: DaemonView, query: Query) -> Steps[Response]:
     if not readings_of(pod, container):
         problem = f"expected ?pod=[NAMESPACE/]POD[/CONTAINER], with &container=NAME or &namespace=NAME, got {pod!r}"
         return _json({"error": problem}, HTTPStatus.BAD_REQUEST)
-    explained = view.explain(pod, container or None, query.get("namespace", ""))
+    explained = yield from view.explain_steps(pod, container or None, query.get("namespace", ""))
     yield
     if explained.decisions:
         return _json(encode(explained))

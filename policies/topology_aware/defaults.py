@@ -31,7 +31,7 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
     preferences, qos = request.preferences, request.pod.qos
     namespace = request.pod.namespace
     if preferences.prefer_reserved is None and options.is_reserved_namespace(namespace):
-        yield Default("prefer_reserved", f"as namespace {namespace} is reserved", _reserved_by(namespace, options))
+        yield Default("prefer_reserved", f"as namespace {namespace} is reserved", reserved_by(namespace, options))
         return
     demand = demand_of(request, options)
     whole_mcpu = request.cpu_request_mcpu if qos is QosClass.GUARANTEED else 0
@@ -70,7 +70,8 @@ def _of_others(request: Request, options: TopologyAwareOptions) -> Iterator[Defa
         yield _default("preserve_memory", "those of no container are written", "PinMemory", False)
 
 
-def _reserved_by(namespace: str, options: TopologyAwareOptions) -> str:
+def reserved_by(namespace: str, options: TopologyAwareOptions) -> str:
+    """Return what reserves this namespace, in words: the kind of it, or the option with its pattern."""
     if namespace == SYSTEM_NAMESPACE:
         return f"{SYSTEM_NAMESPACE} always is"
     glob = next((g for g in options.reserved_namespaces if fnmatchcase(namespace, g)), "")

@@ -21,12 +21,12 @@ from policies.base import (
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.options import PolicyOptions
-from policies.policy import BetterPlaces, Default, LargestFit, Policy
+from policies.policy import BetterPlaces, Condition, Default, LargestFit, Policy
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.capacity.largest_fit import ASKING, largest_fit
 from policies.topology_aware.capacity.pool_views import pool_views
 from policies.topology_aware.decisions import Decisions
-from policies.topology_aware.defaults import defaults_of
+from policies.topology_aware.defaults import defaults_of, reserved_by
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.spill import spilling
@@ -37,6 +37,7 @@ from policies.topology_aware.pod_view import PodView
 from policies.topology_aware.pods import PodDecisions
 from policies.topology_aware.reasons import kept_note
 from policies.topology_aware.rebalance import better_places
+from policies.topology_aware.supply.exclusive import not_exclusive
 from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -100,6 +101,10 @@ class TopologyAware(Policy):
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """Return the options that decide the parts of this request that its annotations leave open."""
         return defaults_of(request, self._options)
+
+    def not_exclusive(self, grant: Grant) -> tuple[Condition, ...]:
+        """Return what keeps this container from CPUs of its own, or from some of what it asks for."""
+        return not_exclusive(grant, self._options, reserved_by(grant.request.pod.namespace, self._options))
 
     def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
         """Return a sentence for each container that attracts or repels this one by affinity, strongest first."""

@@ -177,7 +177,8 @@ class FixedDaemon:
         view = replace(view, configuration=self.configuration, costs=self.costs, cdi=self.cdi)
         return replace(view, inventory_file=self.inventory)
 
-    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
+    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
+        yield
         view = explanation()
         readings = in_namespace(readings_of(pod, container or ""), namespace)
         found = resolved({view.decision.key: view.decision.request.full_name}, readings, "")

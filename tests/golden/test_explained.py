@@ -7,7 +7,7 @@ def test_the_page_shows_what_the_command_prints() -> None:
     """After a change that was meant: ``python -m tests.golden.explained`` writes the page anew."""
     page = PAGE.read_text()
     assert page == filled(page)
-    assert page.count("$ cri-proxy explain") == 3
+    assert page.count("$ cri-proxy explain") == 5
     assert "pools, best first" in page
 
 

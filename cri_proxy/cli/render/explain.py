@@ -7,7 +7,8 @@ from cri_proxy.cli.render.columns import WIDTH, paint, paragraph
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
 from cri_proxy.cli.render.status import use_text
-from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation
+from cri_proxy.cli.render.workload import is_workload, render_workload
+from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation, PoolHolderView
 from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange
 from policies.base import CpuKind, Reason
 from sysfs.text import some
@@ -24,6 +25,8 @@ _NAMES = 6
 def render_explain(view: ExplainView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Return every decision, separated by an empty line; for several pods a list to choose from instead."""
     read_as = paragraph(f"read as {' and as '.join(view.read_as)}", "  ", first="", width=width) if view.read_as else []
+    if is_workload(view.decisions):
+        return render_workload(view.decisions, colours=colours, width=width)
     if len({each.decision.key.pod_uid for each in view.decisions}) > 1:
         return "\n".join([*read_as, *_choice(view.decisions, width)])
     texts = (render_explanation(each, colours=colours, width=width) for each in view.decisions)
@@ -54,6 +57,9 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
     sections = (
         ("", _where(explanation, colours, width)),
         ("changed since the decision", _list(explanation.differences, width)),
+        ("not exclusive", render_conditions(explanation, width=width)),
+        ("what would help", _list(explanation.helps, width)),
+        (f"others in {explanation.wanted_pool}", render_holders(explanation.holders, width=width)),
         ("asked for", render_request(decision.request, decision.defaults, width=width)),
         ("why", _reasons(rest, width)),
         ("topology hints", _reasons(topology, width)),
@@ -116,6 +122,23 @@ def _when(decision: DecisionRecord) -> str:
     milliseconds = decision.duration_seconds * 1000
     took = f", decided in {milliseconds:.1f} ms" if milliseconds else ""
     return f"{decision.outcome} {moment_text(decision.decided_at_seconds)} UTC{took}"
+
+
+def render_conditions(explanation: Explanation, *, width: int) -> list[str]:
+    """Return what keeps the container from CPUs of its own, each with what to change below it."""
+    lines: list[str] = []
+    for condition in explanation.not_exclusive:
+        by = f": {'; '.join(explanation.not_guaranteed_by)}" if condition.code == "qos" else ""
+        lines += _list([f"{condition.text}{by}"], width)
+        lines += paragraph(condition.remedy, "      ", first="    > ", width=width)
+    return lines
+
+
+def render_holders(holders: Sequence[PoolHolderView], *, width: int) -> list[str]:
+    """Return the others of the pool that it would be in: who owns which CPUs, and how much the others share."""
+    owners = [f"{each}: {ids_text('CPU', each.cpus)}" for each in holders if each.cpus]
+    sharers = [f"{each} {each.shared_mcpu}m" for each in holders if not each.cpus]
+    return _list([*owners, *([f"sharing: {some(sharers, _NAMES)}"] if sharers else [])], width)
 
 
 def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:

@@ -32,17 +32,21 @@ UNPACKED = 16
 
 @dataclass(frozen=True, slots=True)
 class KeptDecision:
-    """A packed record with its text compressed, which makes a third of it."""
+    """A packed record with its text compressed, which makes a third of it.
+
+    ``has_problems``: annotations of the container could not be read.
+    """
 
     packed: decisions.PackedDecision
     text: bytes
+    has_problems: bool = False
 
     @classmethod
     def of(cls, packed: decisions.PackedDecision) -> Self:
         """Compress it, in 30 microseconds: zlib's usual window would take 0.2 MB, and six times as long to clear."""
         compressing = zlib.compressobj(1, wbits=12, memLevel=4)
         text = compressing.compress(packed.text.encode()) + compressing.flush()
-        return cls(replace(packed, text=""), text)
+        return cls(replace(packed, text=""), text, '"problems":[' in packed.text)
 
     def whole(self) -> decisions.PackedDecision:
         """Return it with its text."""
@@ -118,6 +122,11 @@ class Records:
         """Return the containers with a known decision, by the names that people use."""
         names = {key: kept.packed.name for key, kept in self._packed.items()}
         return names | {key: opened.record.request.full_name for key, opened in self._open.items()}
+
+    def misread(self) -> frozenset[ContainerKey]:
+        """Return the containers with annotations that could not be read."""
+        opened = {key for key, each in self._open.items() if each.record.problems}
+        return frozenset(opened | {key for key, kept in self._packed.items() if kept.has_problems})
 
     def refused_since(self, at_seconds: float, most: int) -> tuple[decisions.DecisionRecord, ...]:
         """Return the newest of those that were refused or not created since then."""

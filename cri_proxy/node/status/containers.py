@@ -1,8 +1,9 @@
 """Build the views of containers, memory and devices for ``status``; find others that may be on a container's CPUs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import reduce
 from operator import or_
 from typing import Final, Self
@@ -10,6 +11,7 @@ from typing import Final, Self
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.pending_calls import PendingCall
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
+from cri_proxy.node.status.workload import workload_of
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
@@ -29,6 +31,16 @@ NAMES_SHOWN = 4
 
 ANYWHERE: Final = -1
 """The mask of all possible CPUs."""
+
+
+class Unmet(StrEnum):
+    """What is not as a container asks."""
+
+    OVERCOMMITTED = "overcommitted"  # no CPU time is booked for its request
+    CPUS_WIDER = "cpus-wider"  # its own CPUs are on several NUMA nodes, any of which has as many
+    MEMORY_WIDER = "memory-wider"  # it may use memory nodes beyond its pool's
+    CONTESTED = "contested"  # others can run on its own CPUs
+    ANNOTATION_IGNORED = "annotation-ignored"  # a value that could not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,8 @@ class Moment:
     """The state that containers are shown by. ``ledger`` is a copy where its owner may change it meanwhile.
 
     ``late`` are containers whose update is not confirmed, ``unheld`` those that cri-proxy does not pin: both may be on
-    CPUs that another container owns. ``unanswered`` are sentences by container id.
+    CPUs that another container owns. ``unanswered`` are sentences by container id. ``misread`` are containers with
+    annotations that could not be read.
     """
 
     ledger: Ledger
@@ -122,6 +135,7 @@ class Moment:
     late: Others
     unheld: Others
     unanswered: Mapping[str, str] = field(default_factory=dict)
+    misread: Collection[ContainerKey] = frozenset()
 
     @classmethod
     def of(
@@ -132,12 +146,13 @@ class Moment:
         left: Sequence[LeftAlone] = (),
         failures: Mapping[ContainerKey, str],
         unanswered: Iterable[PendingCall] = (),
+        misread: Collection[ContainerKey] = frozenset(),
     ) -> Self:
         """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
         mems = {pool.name: pool.mems for pool in pools}
         there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
         calls = {call.row.container_id: call.text for call in unanswered}
-        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld), calls)
+        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld), calls, misread)
 
 
 def container_view(row: Row, moment: Moment) -> ContainerView:
@@ -145,6 +160,9 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
     grant, request, ledger = row.grant, row.grant.request, moment.ledger
     wanted, share = ledger.desired().get(row.key, Pinning()), grant.share
     waits_for, reachable = moment.late.on(row), moment.unheld.on(row)
+    home_mems = moment.mems_of_pools.get(grant.pool, NodeSet()) | grant.spill
+    workload = workload_of(request.pod.name, request.pod.labels)
+    is_wide = wanted.mems is not None and bool(home_mems) and not wanted.mems <= home_mems
     return ContainerView(
         namespace=request.pod.namespace,
         pod=request.pod.name,
@@ -164,7 +182,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         notes=_notes(row, moment, waits_for, reachable),
         acknowledged_cpus=row.known.cpus,
         acknowledged_mems=row.known.mems,
-        home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()) | grant.spill,
+        home_mems=home_mems,
         memory_bytes=promised_bytes(request) if share is None or share.memory_bytes is None else share.memory_bytes,
         is_cold=grant.is_cold,
         warm_at_seconds=row.warm_at_seconds,
@@ -174,7 +192,25 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         shares_pod_cpus=grant.shares_cpus,
         claim=request.claim.source if request.claim is not None else "",
         devices=device_words(grant),
+        workload=workload.name,
+        workload_kind=workload.kind,
+        unmet=tuple(_unmet(row, moment, is_contested=bool(waits_for or reachable), is_wide=is_wide)),
     )
+
+
+def _unmet(row: Row, moment: Moment, *, is_contested: bool, is_wide: bool) -> Iterator[Unmet]:
+    owned, nodes = row.grant.owned, moment.ledger.policy.machine.nodes
+    if row.grant.is_overcommitted:
+        yield Unmet.OVERCOMMITTED
+    spans = len(owned) > 1 and sum(not owned.isdisjoint(node.cpus) for node in nodes) > 1
+    if spans and any(len(node.cpus) >= len(owned) for node in nodes):
+        yield Unmet.CPUS_WIDER
+    if is_wide:
+        yield Unmet.MEMORY_WIDER
+    if is_contested:
+        yield Unmet.CONTESTED
+    if row.key in moment.misread:
+        yield Unmet.ANNOTATION_IGNORED
 
 
 def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequence[str]) -> tuple[str, ...]:

@@ -1,20 +1,22 @@
 """Build ``explain`` answers and ``status`` refusals; resolve the words that ``explain`` is asked with. Pure.
 
 Words are [NAMESPACE/]POD[/CONTAINER], a pod by name or uid. Whole names count first. Only where nothing has them, the
-name of a static pod counts without the node's suffix.
+name of a static pod counts without the node's suffix, and then that of a workload, which means all of its pods.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
+from cri_proxy.node.status.workload import Workload, workload_of
 from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches
-from policies.base import ContainerKey, CpuKind
+from policies.base import ContainerKey, CpuKind, Pod
 from policies.container_name import ContainerName
 from policies.topology_aware import MEANINGS, WHY_WORSE
 
@@ -84,19 +86,36 @@ def in_namespace(readings: Sequence[Reading], namespace: str) -> tuple[Reading, 
     return tuple(replace(reading, namespace=reading.namespace or namespace) for reading in chosen)
 
 
-def resolved(names: Names, readings: Sequence[Reading], node: str) -> Meant:
-    """Return the containers that these words mean: every reading counts, and whole names before short ones.
+def resolved(
+    names: Names, readings: Sequence[Reading], node: str, pods: Mapping[str, Pod] = MappingProxyType({})
+) -> Meant:
+    """Return the containers that these words mean: every reading counts, whole names first, then short ones.
 
-    ``node`` is the node's name, which the kubelet appends to the names of static pods.
+    ``node`` is the node's name, which the kubelet appends to the names of static pods. Last come names of workloads;
+    ``pods`` are those whose labels are known, by name.
     """
     keys, found = _meant(names, readings, {})
     if keys:
         return Meant(keys, tuple(map(str, found)) if len(found) > 1 else ())
     short = short_names(names, node)
     keys, found = _meant(names, readings, short)
-    pods = {key.pod_uid: names[key] for key in keys}
-    read_as = (f"static pod {name.namespace}/{name.pod}" for name in pods.values())
-    return Meant(keys, tuple(dict.fromkeys(read_as)))
+    if keys:
+        static = {key.pod_uid: names[key] for key in keys}
+        return Meant(keys, tuple(dict.fromkeys(f"static pod {name.namespace}/{name.pod}" for name in static.values())))
+    made = workloads_of(names, pods)
+    keys, found = _meant(names, readings, {pod: workload.name for pod, workload in made.items()})
+    texts = (
+        f"{made[names[key].pod].kind or 'workload'} {names[key].namespace}/{made[names[key].pod].name}" for key in keys
+    )
+    return Meant(keys, tuple(dict.fromkeys(texts)))
+
+
+def workloads_of(names: Names, pods: Mapping[str, Pod]) -> dict[str, Workload]:
+    """Return what made each pod that does not stand for itself, by the pod's name."""
+    found = {
+        name.pod: workload_of(name.pod, pods[name.pod].labels if name.pod in pods else ()) for name in names.values()
+    }
+    return {pod: workload for pod, workload in found.items() if workload.kind != "Pod"}
 
 
 def _meant(
@@ -183,6 +202,7 @@ def nearness(reading: Reading, name: ContainerName) -> float:
 def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanation:
     """Return a decision beside what the container holds now."""
     names = [name for name, _ in record.ranking[0].key] if record.ranking else []
+    workload = workload_of(record.request.pod.name, record.request.pod.labels)
     return Explanation(
         record,
         held,
@@ -190,6 +210,8 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
         without_effect(record.request.origins),
         tuple(FieldView(name, MEANINGS.get(name, ""), WHY_WORSE.get(name, "")) for name in names),
         tuple(str(move.who) for move in record.moves),
+        workload=workload.name,
+        workload_kind=workload.kind,
     )
 
 

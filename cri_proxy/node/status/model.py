@@ -14,7 +14,7 @@ from cri_proxy.steps import Steps
 from policies.alignment import TopologyOptions
 from policies.base import PoolView
 from policies.container_name import ContainerName
-from policies.policy import LargestFit
+from policies.policy import Condition, LargestFit
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from sysfs.show.cpu_map import CpuMap
@@ -65,7 +65,8 @@ class ContainerView(ContainerName):
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
     booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
     ``claim`` is what decided its CPUs elsewhere, '' = nothing did. ``devices`` are all that it has, as
-    ``device_words`` names them.
+    ``device_words`` names them. ``workload`` is what made its pod, of ``workload_kind``. ``unmet`` has the codes of
+    what is not as it asks (``containers.Unmet``).
     """
 
     pod_uid: str
@@ -93,6 +94,9 @@ class ContainerView(ContainerName):
     shares_pod_cpus: bool = False
     claim: str = ""
     devices: tuple[str, ...] = ()
+    workload: str = ""
+    workload_kind: str = ""
+    unmet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +277,24 @@ class FieldView:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolHolderView(ContainerName):
+    """A container with CPUs of a pool: those that it owns, and the shared CPU time that is booked for it there."""
+
+    cpus: CpuSet
+    shared_mcpu: int
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a container is where it is, or was refused: the record of its decision, beside what it holds now.
 
     In JSON the keys of ``decision`` stand beside the others. ``container`` is None when it holds nothing now.
     ``differences`` between what was decided and what it holds are sentences. ``without_effect`` are annotations that
     are known and change nothing. ``fields`` explain the keys of the ranking. ``moved`` names the containers of
-    ``decision.moves``.
+    ``decision.moves``. ``not_exclusive`` is what keeps it from CPUs of its own, ``not_guaranteed_by`` the containers of
+    its pod that the QoS class is due to, a sentence each. ``holders`` are others in ``wanted_pool``, the pool that it
+    would be in if there were room. ``helps`` are changes that would give it a place, found by dry decisions.
+    ``workload`` and ``workload_kind`` are as of a container.
     """
 
     decision: DecisionRecord = field(metadata=FLAT)
@@ -288,6 +303,13 @@ class Explanation:
     without_effect: tuple[str, ...] = ()
     fields: tuple[FieldView, ...] = ()
     moved: tuple[str, ...] = ()
+    not_exclusive: tuple[Condition, ...] = ()
+    not_guaranteed_by: tuple[str, ...] = ()
+    wanted_pool: str = ""
+    holders: tuple[PoolHolderView, ...] = ()
+    helps: tuple[str, ...] = ()
+    workload: str = ""
+    workload_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +337,7 @@ class DaemonView(Protocol):
     def status_steps(self) -> Steps[StatusView]:
         """Return pools and containers as they are when the first step is done."""
 
-    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
+    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
         """Return decisions of what ``pod`` means: [NAMESPACE/]POD[/CONTAINER], a pod by name or uid.
 
         ``container`` and ``namespace`` narrow that down. See ``node.status.explain``.

@@ -7,9 +7,10 @@ from itertools import islice
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.barrier import CLEAR_SECONDS
-from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
+from cri_proxy.node.status.explain_node import Explained, explanations
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import InventoryFileView, held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.state.decisions import DecisionRecord, Outcome
@@ -106,6 +107,7 @@ class NodeView:
         escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         unanswered, health = tuple(self._node.effects.calls.longer_than(CLEAR_SECONDS)), self.health()
+        misread = self._node.context.journal.records.misread()
         view = model.StatusView(
             node=self._name,
             policy=policy.name,
@@ -124,7 +126,9 @@ class NodeView:
         yield
         fits = policy.largest_fit(ledger.allocations)
         yield
-        moment = containers.Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
+        moment = containers.Moment.of(
+            ledger, view.pools, left=left, failures=failures, unanswered=unanswered, misread=misread
+        )
         yield
         memory = containers.memory_views(policy.machine, ledger.allocations.grants)
         yield
@@ -148,25 +152,34 @@ class NodeView:
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""
+        return at_once(self.explain_steps(pod, container, namespace))
+
+    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[model.ExplainView]:
+        """Return the same as of the first step, but for records that are read later."""
         readings = explain.in_namespace(explain.readings_of(pod, container or ""), namespace)
-        meant = explain.resolved(self._names(), readings, self._name)
-        wanted = meant.keys
-        found = (self._ledger.get(key) for key in wanted)
-        rows = [row for row in found if row is not None and row.state in ACTIVE]
-        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
+        workloads = {row.name.pod: row.grant.request.pod for row in self._ledger.active()}
+        meant = explain.resolved(self._names(), readings, self._name, workloads)
+        ledger, effects = self._ledger.copy(), self._node.effects
+        pools = ledger.policy.pools(ledger.allocations) if meant.keys else ()
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
-        effects = self._node.effects
-        unanswered = effects.calls.longer_than(CLEAR_SECONDS)
-        moment = containers.Moment.of(self._ledger, pools, left=left, failures=effects.failures, unanswered=unanswered)
-        held = {row.key: containers.container_view(row, moment) for row in rows}
-        decisions: list[model.Explanation] = []
-        for key in wanted:
-            record, row = self._node.context.journal.records.get(key), self._ledger.get(key)
-            if record is None and row is not None and key in held:
-                record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
-            if record is not None:
-                decisions.append(explain.explanation(record, held.get(key)))
-        return model.ExplainView(tuple(decisions), meant.read_as)
+        calls = tuple(effects.calls.longer_than(CLEAR_SECONDS))
+        misread = self._node.context.journal.records.misread()
+        moment = containers.Moment.of(
+            ledger, pools, left=left, failures=dict(effects.failures), unanswered=calls, misread=misread
+        )
+        records = []
+        for bunch in bunches(meant.keys):
+            yield
+            records += [record for key in bunch if (record := self._record(key, ledger)) is not None]
+        decisions = yield from explanations(Explained(ledger, moment, pools, records))
+        return model.ExplainView(decisions, meant.read_as)
+
+    def _record(self, key: ContainerKey, ledger: Ledger) -> DecisionRecord | None:
+        """Return the record of a container, or one of its row where none is left."""
+        record, row = self._node.context.journal.records.get(key), ledger.get(key)
+        if record is None and row is not None and row.state in ACTIVE:
+            return DecisionRecord(row.grant.request, Outcome.RESTORED, None)
+        return record
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         """Return the names that are near these words, best first, in all namespaces."""

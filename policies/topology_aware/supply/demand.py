@@ -4,7 +4,7 @@ The rules are in docs/placement.md, What a container asks for.
 """
 
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 
 from policies.base import CpuKind, Grant, QosClass, Request
 from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, Threads
@@ -17,6 +17,14 @@ class Isolation(Enum):
     NO = "no"
     PREFER = "prefer"
     REQUIRE = "require"
+
+
+class SharingRule(StrEnum):
+    """Why a container shares CPUs however many whole ones it asks for; the values are codes of conditions."""
+
+    ANNOTATION = "annotation"
+    QOS = "qos"
+    OPTION = "option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         reserved = options.is_reserved_namespace(request.pod.namespace)
     if reserved:
         return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu, conflict=_conflict(request, mcpu, reserved=True))
-    asked = mcpu // 1000 if _wants_exclusive(request, options) else 0
+    asked = mcpu // 1000 if sharing_rule(request, options) is None else 0
     threads = preferences.threads or options.threads
     strict = preferences.strict_threads
     whole = asked if threads is Threads.ANY else -(-asked // threads_per_core) * threads_per_core
@@ -157,18 +165,18 @@ def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
     return next((text for is_so, text in conflicts if is_so), "")
 
 
-def _wants_exclusive(request: Request, options: TopologyAwareOptions) -> bool:
-    """Return whether the integer part is owned alone: by default for Guaranteed pods (2.5 CPUs = 2 + 500m)."""
+def sharing_rule(request: Request, options: TopologyAwareOptions) -> SharingRule | None:
+    """Return the rule by which this request shares its CPUs; None: it owns the whole ones (2.5 CPUs = 2 + 500m)."""
     preferences = request.preferences
     if preferences.levels_up:
-        return False
+        return SharingRule.ANNOTATION
     if preferences.prefer_shared is not None:
-        return not preferences.prefer_shared
+        return SharingRule.ANNOTATION if preferences.prefer_shared else None
     if preferences.require_isolated:
-        return True
+        return None
     if request.pod.qos is not QosClass.GUARANTEED:
-        return False
-    return not options.prefer_shared or preferences.prefer_isolated is True
+        return SharingRule.QOS
+    return SharingRule.OPTION if options.prefer_shared and preferences.prefer_isolated is not True else None
 
 
 def _isolation(request: Request, options: TopologyAwareOptions) -> Isolation:

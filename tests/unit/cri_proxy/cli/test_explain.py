@@ -62,3 +62,24 @@ def test_a_namespace_that_is_wrong_is_answered_with_the_right_one(
 
 def test_several_candidates_are_joined() -> None:
     assert unknown_text("we", "", ("a/web", "b/web")) == "nothing is known of we; did you mean a/web or b/web?"
+
+
+def test_problems_are_listed_with_exit_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", "--problems", "--admin", f"{tmp_path}/a.sock"]) == 1
+        assert "can reach the exclusive CPUs 2-3" in capsys.readouterr().out
+        assert run_command(["explain", "--problems", "-n", "kube-system", "--admin", f"{tmp_path}/a.sock"]) == 0
+    assert capsys.readouterr().out == "every container is as it asks\n"
+
+
+def test_problems_are_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        run_command(["explain", "--problems", "-o", "json", "--admin", f"{tmp_path}/a.sock"])
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["problems"]) == ("c3", ["can reach the exclusive CPUs 2-3"])
+
+
+@pytest.mark.parametrize("argv", [[], ["web", "--problems"]])
+def test_a_name_or_all_problems_are_asked_for(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["explain", *argv]) == 2
+    assert "--problems" in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""Find what would give a refused container a place: dry decisions with another wish or amount, or without another one.
+
+Every sentence is the outcome of a decision by the node's policy on the present grants; nothing is changed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.steps import Steps
+from policies.alignment import TopologyPolicy
+from policies.base import Allocations, Decision, Grant, Placed, QosClass, Request
+from policies.policy import Policy
+from policies.preferences import Preferences
+from sysfs.text import numbered
+
+_CPU_STEP_MCPU: Final = 100
+_RELAXED: Final[tuple[tuple[str, str, Callable[[Preferences], Preferences]], ...]] = (
+    ("require_isolated", "false", lambda asked: replace(asked, require_isolated=False)),
+    ("strict_threads", "false", lambda asked: replace(asked, strict_threads=False)),
+    ("single_node", "false", lambda asked: replace(asked, single_node=False)),
+    ("strict_hints", "false", lambda asked: replace(asked, strict_hints=False)),
+    ("strict_memory", "false", lambda asked: replace(asked, strict_memory=False)),
+    ("strict_huge_pages", "false", lambda asked: replace(asked, strict_huge_pages=False)),
+    ("topology_policy", "none", lambda asked: replace(asked, topology_policy=TopologyPolicy.NONE)),
+)
+"""Strict wishes: the field, and how its annotation gives it up; an option may have set it."""
+
+
+def remedies(policy: Policy, held: Allocations, request: Request) -> Steps[tuple[str, ...]]:
+    """Return sentences: changes that would place this container as it asks; a decision a step.
+
+    Nothing where it would be placed now. ``held`` may have its grant.
+    """
+    others = held.without(request.container)
+    refused = policy.decide(others, request)
+    yield
+    if isinstance(refused, Placed):
+        return (f"created now, it would be placed{_where(refused)}",)
+    found: list[str] = []
+    for field, written, relaxed in _RELAXED:
+        changed = replace(request, preferences=relaxed(request.preferences))
+        if changed == request:
+            continue
+        decision = policy.decide(others, changed)
+        yield
+        if isinstance(decision, Placed):
+            found.append(f"with {_key_of(field)}: {written} it would be placed{_where(decision)}")
+    found += yield from _smaller(policy, others, request)
+    found += yield from _without_another(policy, others, request)
+    let_in = policy.overcommitted(others, request, refused)
+    if isinstance(let_in, Placed):
+        found.append(f"with onShortage: admit it would share{_where(let_in)} without a reservation")
+    return tuple(found)
+
+
+def _smaller(policy: Policy, held: Allocations, request: Request) -> Steps[list[str]]:
+    """Find the largest smaller CPU request that has a place, by halves."""
+    step = 1000 if request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu >= 1000 else _CPU_STEP_MCPU
+    low, high, best = 0, -(-request.cpu_request_mcpu // step), None
+    while high - low > 1:
+        middle = (low + high) // 2
+        decision = policy.decide(held, _asking(request, middle * step))
+        yield
+        if isinstance(decision, Placed):
+            low, best = middle, decision
+        else:
+            high = middle
+    if best is None:
+        return []
+    amount = f"{low} CPUs" if step == 1000 else f"{low * step}m"
+    return [f"with a request of {amount} it would be placed{_where(best)}"]
+
+
+def _asking(request: Request, mcpu: int) -> Request:
+    limit = mcpu if request.pod.qos is QosClass.GUARANTEED else request.cpu_limit_mcpu
+    return replace(request, cpu_request_mcpu=mcpu, cpu_limit_mcpu=limit, pod_totals=None)
+
+
+def _without_another(policy: Policy, held: Allocations, request: Request) -> Steps[list[str]]:
+    """Find a container without which there is a place, as small a one as halving finds among those by size."""
+    others = _by_size(held.grants)
+    low, high, best = -1, len(others), None
+    tried = high - 1  # the largest first: where it leaves too little, so do the others
+    while high - low > 1:
+        decision = policy.decide(held.without(others[tried].container), request)
+        yield
+        if isinstance(decision, Placed):
+            high, best = tried, decision
+        elif best is None:
+            return []
+        else:
+            low = tried
+        tried = (low + high) // 2
+    if best is None:
+        return []
+    return [f"without {others[high].request.full_name} ({_amounts(others[high])}) it would be placed{_where(best)}"]
+
+
+def _by_size(grants: Sequence[Grant]) -> list[Grant]:
+    """Return those that hold CPUs, the smallest first."""
+    having = [grant for grant in grants if grant.owned or grant.shared_mcpu]
+    return sorted(having, key=lambda grant: (1000 * len(grant.owned) + grant.shared_mcpu, grant.container))
+
+
+def _amounts(grant: Grant) -> str:
+    owned = [f"{numbered('CPU', grant.owned)}"] if grant.owned else []
+    shared = [f"{grant.shared_mcpu}m shared"] if grant.shared_mcpu else []
+    return " and ".join(owned + shared)
+
+
+def _where(decision: Decision) -> str:
+    grant = decision.grant if isinstance(decision, Placed) else None
+    return f" in {grant.pool}" if grant is not None and grant.pool else ""
+
+
+def _key_of(field: str) -> str:
+    """Return the annotation of this field of the preferences, without its domain."""
+    return next((row.key for row in TABLE if field in row.fields), field)

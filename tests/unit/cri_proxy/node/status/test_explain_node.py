@@ -1,0 +1,117 @@
+import pytest
+
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.errors import CallFailed
+from cri_proxy.node.status.explain_node import NOT_KNOWN, not_guaranteed_by
+from cri_proxy.node.status.model import Explanation
+from cri_proxy.node.status.view import NodeView
+from policies.base import Request
+from tests.fakes.site import Site
+from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, request
+
+MEBIBYTE, GIBIBYTE = 1 << 20, 1 << 30
+NODE_BYTES = 64 * GIBIBYTE
+WHOLE = ContainerSpec("app", cpu_request_mcpu=2000, cpu_limit_mcpu=2000, memory_limit_bytes=64 * MEBIBYTE)
+LOG = ContainerSpec("log", cpu_request_mcpu=10)
+
+
+def explained(site: Site, words: str) -> Explanation:
+    (found,) = NodeView(site.node, name="worker-1").explain(words).decisions
+    return found
+
+
+async def refused(site: Site, name: str, mcpu: int) -> None:
+    with pytest.raises(CallFailed):
+        await site.run(name, guaranteed("c", mcpu))
+
+
+async def test_the_sibling_without_limits_is_named(site: Site) -> None:
+    await site.run("web", WHOLE, LOG)
+    found = explained(site, "web/app")
+    assert [condition.code for condition in found.not_exclusive] == ["qos"]
+    assert found.not_guaranteed_by == ("log has no CPU limit and no memory limit",)
+
+
+async def test_a_sibling_that_is_not_created_yet_is_not_known(site: Site) -> None:
+    spec = PodSpec("web", (WHOLE, LOG))
+    await site.kubelet.create(spec, WHOLE, await site.kubelet.run_sandbox(spec))
+    assert explained(site, "web/app").not_guaranteed_by == (NOT_KNOWN,)
+
+
+async def test_one_with_cpus_of_its_own_lacks_nothing(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000))
+    found = explained(site, "a")
+    assert (found.not_exclusive, found.not_guaranteed_by, found.wanted_pool, found.holders) == ((), (), "", ())
+
+
+async def test_a_refused_one_is_told_who_has_the_cpus_and_what_would_help(site: Site) -> None:
+    await site.run("large", guaranteed("c", 4000))
+    await site.run("small", guaranteed("c", 1000))
+    await refused(site, "new", 6000)
+    found = explained(site, "new")
+    assert found.wanted_pool == "root"
+    assert [(holder.pod, len(holder.cpus)) for holder in found.holders] == [("large", 4), ("small", 1)]
+    assert found.helps == (
+        "with a request of 2 CPUs it would be placed in socket #0",
+        "without default/large/c (CPUs 4-7) it would be placed in root",
+    )
+
+
+async def test_one_that_is_in_a_wider_pool_is_told_who_is_in_the_better_one(site: Site) -> None:
+    await site.run("near", guaranteed("c", 3000))
+    await site.run("far", guaranteed("c", 2000))
+    await site.run("wide", guaranteed("c", 2000))
+    found = explained(site, "wide")
+    assert found.wanted_pool.startswith("socket #")
+    assert {holder.pod for holder in found.holders} <= {"near", "far"}
+
+
+async def test_who_took_the_cpus_that_it_could_use_is_named(site: Site) -> None:
+    await site.run("share", ContainerSpec("c", cpu_request_mcpu=100))
+    await site.run("a", guaranteed("c", 4000))
+    await site.run("b", guaranteed("c", 2000))
+    lost = [text for text in explained(site, "share").differences if "owned by" in text]
+    assert lost
+    assert all("now" in text for text in lost)
+
+
+async def test_a_workload_means_all_of_its_pods(site: Site) -> None:
+    for end in ("x2x7k", "zz9pl"):
+        await site.run(f"web-5d4f9c7b8-{end}", ContainerSpec("c", cpu_request_mcpu=100))
+    view = NodeView(site.node, name="worker-1").explain("web")
+    assert [each.decision.request.pod.name for each in view.decisions] == ["web-5d4f9c7b8-x2x7k", "web-5d4f9c7b8-zz9pl"]
+    assert view.read_as == ("Deployment default/web",)
+    assert {(each.workload_kind, each.workload) for each in view.decisions} == {("Deployment", "web")}
+
+
+def whole(name: str = "p/app", **changed: object) -> Request:
+    figures = {"cpu_limit_mcpu": 2000, "memory_request_bytes": GIBIBYTE, "memory_limit_bytes": GIBIBYTE}
+    return request(name, 2000, BURSTABLE, **{**figures, **changed})
+
+
+def test_a_sidecar_without_limits_is_named() -> None:
+    log = request("p/log", 10, BURSTABLE)
+    assert not_guaranteed_by([whole(), log], NODE_BYTES) == ("log has no CPU limit and no memory limit",)
+
+
+def test_a_request_below_its_limit_is_named() -> None:
+    assert not_guaranteed_by([whole(cpu_limit_mcpu=4000)], NODE_BYTES) == (
+        "app has a CPU request of 2000m and a limit of 4000m",
+    )
+    assert not_guaranteed_by([whole(memory_limit_bytes=4 * GIBIBYTE)], NODE_BYTES) == (
+        "app has a memory request below its limit of 4Gi",
+    )
+
+
+def test_an_estimate_is_not_held_against_a_container() -> None:
+    near = whole(memory_request_bytes=GIBIBYTE - NODE_BYTES // 1000)
+    assert not_guaranteed_by([near], NODE_BYTES) == (NOT_KNOWN,)
+    assert not_guaranteed_by([whole(memory_request_bytes=0)], 0) == (NOT_KNOWN,)
+
+
+def test_nothing_is_said_of_shares_that_are_rounded() -> None:
+    assert not_guaranteed_by([whole(cpu_limit_mcpu=2001)], NODE_BYTES) == (NOT_KNOWN,)
+
+
+def test_a_best_effort_pod_has_nothing() -> None:
+    assert not_guaranteed_by([request("p/app", 0, BEST_EFFORT)], 0) == ("app has neither requests nor limits",)
