@@ -25,6 +25,8 @@ _STYLE = re.compile(f"(\x1b\\[(?:{'|'.join(STYLE_CODES)})m)")
 _HOME = "\x1b[H"
 _CLEAR_REST_OF_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
+_OPEN_WINDOW = "\x1b[?1049h\x1b[?25l"
+_CLOSE_WINDOW = "\x1b[?25h\x1b[?1049l"
 
 
 def emit(value: V, output: str, text: Callable[[V], str], *, plain: Callable[[V], object] = encode) -> None:
@@ -93,6 +95,11 @@ def complain(text: str) -> None:
 def redraw(text: str, height: int) -> None:
     """Print lines over the content of the terminal, which has this many."""
     _write(sys.stdout, redrawn(_printable(text), height))
+
+
+def show_window(*, is_open: bool) -> None:
+    """Open a window over the terminal's content, without a cursor; or close it, and show what was there before."""
+    _write(sys.stdout, _OPEN_WINDOW if is_open else _CLOSE_WINDOW)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -1,9 +1,7 @@
-"""``cri-proxy status``: fetch and print pools and containers; with ``--watch`` poll, and redraw at every change."""
+"""``cri-proxy status``: fetch and print pools and containers, or some of them; with ``--watch`` follow the changes."""
 
 import argparse
-import shutil
 import sys
-import time
 from functools import partial
 
 from cri_proxy.cli.arguments import seconds
@@ -12,7 +10,10 @@ HELP = "show the running daemon's pools and the containers in them"
 EXAMPLE = """\
 cri-proxy status
 cri-proxy status --watch
+cri-proxy status --namespace shop --problems
 cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
+_KINDS = ("exclusive", "isolated", "mixed", "shared", "reserved", "preserve")
+_SORTS = ("name", "cpus", "memory", "kind")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +21,20 @@ def register(parser: argparse.ArgumentParser) -> None:
     from cri_proxy.cli.admin import add_admin_option
 
     add_admin_option(parser)
-    parser.add_argument("--watch", action="store_true", help="print it again whenever it changes, until interrupted")
+    parser.add_argument("-n", "--namespace", default="", help="only containers of this namespace (default: any)")
+    parser.add_argument("--pod", default="", metavar="GLOB", help="only those whose pod or workload has such a name")
+    parser.add_argument("--pool", default="", help="only this pool, and those below it")
+    parser.add_argument("--kind", default="", choices=_KINDS, help="only containers with CPUs of this kind")
+    parser.add_argument("--problems", action="store_true", help="only containers that are not as they ask")
+    parser.add_argument("--sort", default="name", choices=_SORTS, help="the order within a pool (default name)")
+    parser.add_argument(
+        "--no-fold", action="store_true", help="a row for each container, also of a workload's pods that are alike"
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="follow the changes until interrupted: on a terminal by keys, else a line for each",
+    )
     parser.add_argument(
         "--interval",
         type=seconds(0.05, 3600),
@@ -31,30 +45,51 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status, once or at every change. Raises DaemonUnreachable."""
-    from cri_proxy.cli.output import redraw, say
+    """Print the status, once or as it changes. Raises DaemonUnreachable and CommandFailed."""
+    from cri_proxy.cli.admin import fetch
+    from cri_proxy.cli.output import emit, is_colourful
+    from cri_proxy.cli.render.columns import terminal_width
+    from cri_proxy.cli.render.pool_tree import TreeShape
+    from cri_proxy.cli.render.status import render_status
+    from cri_proxy.cli.render.status_filter import StatusFilter, filtered
+    from cri_proxy.node.status.model import StatusView
 
-    shown = ""
-    while True:
-        text = _shown_text(args)
-        if text != shown:
-            if args.watch and sys.stdout.isatty():
-                redraw(text, shutil.get_terminal_size().lines)
-            else:
-                say(text)
-            shown = text
-        if not args.watch:
-            return 0
-        time.sleep(args.interval)
+    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
+    fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
+    view = filtered(fetched(), wanted)
+    if args.watch:
+        return _watch(args)
+    shape = TreeShape(not args.no_fold, args.sort)
+    text = partial(render_status, colours=is_colourful(), width=terminal_width(), shown=shape)
+    emit(view, args.output, text)
+    return 0
 
 
-def _shown_text(args: argparse.Namespace) -> str:
-    """Return the text to print now. Raises DaemonUnreachable."""
+def _watch(args: argparse.Namespace) -> int:
+    """Follow the changes until interrupted, or until a key ends it. Raises DaemonUnreachable and CommandFailed."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import is_colourful, rendered
     from cri_proxy.cli.render.columns import terminal_width
-    from cri_proxy.cli.render.status import render_status
-    from cri_proxy.node.status.model import StatusView
+    from cri_proxy.cli.render.explain import render_explain
+    from cri_proxy.cli.render.status_filter import StatusFilter
+    from cri_proxy.cli.watch.changes import watch_lines
+    from cri_proxy.cli.watch.terminal import watch_terminal
+    from cri_proxy.cli.watch.window import Screen
+    from cri_proxy.errors import CommandFailed
+    from cri_proxy.node.status.model import ExplainView, StatusView
 
-    view = fetch(args.admin, "/api/v1/status", StatusView)
-    return rendered(view, args.output, partial(render_status, colours=is_colourful(), width=terminal_width()))
+    if args.output != "text":
+        raise CommandFailed("--watch prints text: poll with -o json instead", 2)
+    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
+    fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        watch_lines(fetched, wanted, args.interval)
+        return 0
+
+    def explained(name: str) -> str:
+        view = fetch(args.admin, "/api/v1/explain", ExplainView, {"pod": name})
+        return rendered(view, "text", partial(render_explain, colours=is_colourful(), width=terminal_width()))
+
+    screen = Screen(wanted, not args.no_fold, args.sort)
+    watch_terminal(fetched, explained, screen, args.interval, colours=is_colourful())
+    return 0

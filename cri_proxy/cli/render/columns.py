@@ -1,5 +1,6 @@
 """Lay out and wrap text for a terminal: columns, paragraphs, colours and the terminal's width."""
 
+import os
 import re
 import shutil
 import sys
@@ -8,20 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 80
+_NARROWEST = 40
 _WIDEST = 200  # longer lines are hard to read
+_PIPED = 10_000
 GAP = "  "
 
 _PIECE = re.compile(r"[^\s,/]*[,/]\s*|[^\s,/]+\s*")
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "reverse": "7"}
 _PLAIN = "0"
 STYLE_CODES = (*_CODES.values(), _PLAIN)
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal on standard output, at least 80; 80 where there is none."""
+    """Return what COLUMNS says, else the columns of the terminal on standard output; else so many that nothing wraps.
+
+    What is piped is read by programs such as grep, for which a line is a line.
+    """
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return max(_NARROWEST, int(said))
     if not sys.stdout.isatty():
-        return WIDTH
-    return max(WIDTH, min(_WIDEST, shutil.get_terminal_size((WIDTH, 24)).columns))
+        return _PIPED
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def paint(text: str, style: str, *, colours: bool) -> str:
@@ -96,6 +105,15 @@ def column_widths(rows: Sequence[Cells], limits: Sequence[int], *, flexible: int
         widths[i] += more
         left -= more
     return widths
+
+
+def scaled(limits: Sequence[int], width: int) -> list[int]:
+    """Return these limits of columns, which suit WIDTH, for a narrower terminal.
+
+    >>> scaled((40, 20, 20), 60), scaled((40, 20, 20), 200)
+    ([30, 15, 15], [40, 20, 20])
+    """
+    return [max(len(GAP) + 2, limit * min(width, WIDTH) // WIDTH) for limit in limits]
 
 
 def _need(row: Cells, column: int) -> int:

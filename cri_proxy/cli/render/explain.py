@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from cri_proxy.cli.render.amounts import devices_text, ids_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, paint, paragraph
+from cri_proxy.cli.render.pool_tree import use_text
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
-from cri_proxy.cli.render.status import use_text
 from cri_proxy.cli.render.workload import is_workload, render_workload
 from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation, PoolHolderView
 from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange

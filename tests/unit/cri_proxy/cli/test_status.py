@@ -1,8 +1,4 @@
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,20 +31,32 @@ def test_an_interval_is_a_time(text: str, capsys: pytest.CaptureFixture[str]) ->
     assert "expected seconds" in capsys.readouterr().err
 
 
-def test_watching_ends_quietly_when_interrupted(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "cri_proxy.cli.main", "status", "--watch", "--interval", "0.05"]
-    with (
-        served(tmp_path / "a.sock"),
-        subprocess.Popen(
-            [*argv, "--admin", f"{tmp_path}/a.sock"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as child,
-    ):
-        assert child.stdout is not None
-        assert child.stderr is not None
-        assert child.stdout.readline().startswith("worker-1")
-        os.kill(child.pid, signal.SIGINT)
-        assert child.wait(30) == 130
-        assert child.stderr.read() == ""
+def test_containers_are_chosen_and_sorted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["status", "-n", "kube-system", "--sort", "cpus", "--admin", f"{tmp_path}/a.sock"]) == 0
+        assert "default/web" not in capsys.readouterr().out
+        assert run_command(["status", "--problems", "-o", "json", "--admin", f"{tmp_path}/a.sock"]) == 0
+        assert [each["name"] for each in json.loads(capsys.readouterr().out)["containers"]] == ["c3"]
+        assert run_command(["status", "--pool", "socket", "--admin", f"{tmp_path}/a.sock"]) == 2
+    assert "there is no pool 'socket'; did you mean socket #" in capsys.readouterr().err
+
+
+def test_what_is_piped_is_not_wrapped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with served(tmp_path / "a.sock"):
+        run_command(["status", "--admin", f"{tmp_path}/a.sock"])
+        assert "fits: 3 CPUs (4 if sharers move)\n" in capsys.readouterr().out
+        monkeypatch.setenv("COLUMNS", "60")
+        run_command(["status", "--admin", f"{tmp_path}/a.sock"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+
+
+def test_watching_prints_text_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["status", "--watch", "-o", "json", "--admin", f"{tmp_path}/a.sock"]) == 2
+    assert "poll with -o json" in capsys.readouterr().err
 
 
 def test_a_picture_is_drawn_over_the_last_one_without_blanking_it() -> None:

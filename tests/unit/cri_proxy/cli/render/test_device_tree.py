@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.cli.render.device_tree import device_tree
 from cri_proxy.inventory.file import DIALECT, inventory_value, read_inventory
 from cri_proxy.yaml_fields import YamlField
@@ -18,7 +20,8 @@ NODE = DeviceInventory(
 )
 
 
-def test_devices_stand_below_their_node_and_pcie_and_partitions_at_the_end() -> None:
+def test_devices_stand_below_their_node_and_pcie_and_partitions_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     held = [DeviceGrant("gpu", 0, 30), DeviceGrant("rdma", 0, 1, "0000:00:00.1")]
     assert device_tree(NODE, held).splitlines() == [
         "NUMA node 1",

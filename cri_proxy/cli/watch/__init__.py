@@ -1,0 +1,1 @@
+"""``status --watch``: changes as lines, or a window on the terminal."""
