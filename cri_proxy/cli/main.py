@@ -17,7 +17,7 @@ PROG = "cri-proxy"
 DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
 # The overview: headings, and below each its commands.
 GROUPS = (
-    ("every day", ("status", "explain", "doctor", "check-config", "lint")),
+    ("every day", ("status", "explain", "fit", "doctor", "check-config", "lint")),
     ("try and plan", ("demo", "simulate", "convert", "topology", "capture", "hints")),
     ("devices", ("devices", "gpu", "select", "costs")),
     ("services", ("run", "device-plugin", "extender", "config-agent", "reset")),

@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
-from cri_proxy.http.routes import build_routes, plan_route
+from cri_proxy.http.routes import build_routes, fit_route, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
@@ -144,7 +144,7 @@ class Engine:
             node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        await self._open_admin(view, watchers, http, closing)
+        await self._open_admin(view, watchers, http, closing, partial(_fit, interceptor, node))
         return OpenEngine(node, watchers, interceptor)
 
     def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
@@ -250,8 +250,15 @@ class Engine:
         node.keep_doing(watch.watch, "kubelet reservation")
         return watch
 
-    async def _open_admin(self, view: NodeView, watchers: Watchers, http: HttpAddress, closing: AsyncExitStack) -> None:
-        posts = {"/api/v1/plan": plan_route(watchers.plan)}
+    async def _open_admin(
+        self,
+        view: NodeView,
+        watchers: Watchers,
+        http: HttpAddress,
+        closing: AsyncExitStack,
+        fit: Callable[[bytes], Awaitable[object]],
+    ) -> None:
+        posts = {"/api/v1/plan": plan_route(watchers.plan), "/api/v1/fit": fit_route(fit)}
         asked = _extender_posts(self._log) if self.settings.config.extender else Posts()
         admin = AdminServer(build_routes(view), posts=posts, tcp_posts=asked, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
@@ -268,6 +275,13 @@ def _extender_posts(log: Log) -> Posts:
 
     extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
     return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=1)
+
+
+async def _fit(interceptor: CriInterceptor, node: Node, body: bytes) -> object:
+    """Return where these containers would land now."""
+    from cri_proxy.intercept.fit import fit  # late: most daemons are never asked
+
+    return await fit(node, interceptor.reader, body)
 
 
 def _measured_lag(closing: AsyncExitStack) -> LoopLag:

@@ -42,6 +42,15 @@ def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
     return answer
 
 
+def fit_route(fit: Callable[[bytes], Awaitable[object]]) -> PostHandler:
+    """Return the POST handler that answers where the containers in the body would land."""
+
+    async def answer(request: HttpRequest) -> Response:
+        return _json(encode(await fit(request.body)))
+
+    return answer
+
+
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:
     return Response(status, JSON, f"{json_text(value)}\n".encode())
 

@@ -63,6 +63,11 @@ class CriInterceptor:
             RUNTIME + "RestorePod": self._restore_pod,
         }
 
+    @property
+    def reader(self) -> Reader:
+        """The reader of requests from now on, with the configuration in force."""
+        return self._reader
+
     def use_reader(self, reader: Reader) -> None:
         """Read messages by another configuration, or on a changed machine, from now on."""
         self._reader = reader

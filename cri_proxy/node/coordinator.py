@@ -119,7 +119,7 @@ class Coordinator:
         earlier = self._ledger.get(request.container)
         if earlier is not None:
             request = replace(request, previous=earlier.grant.as_previous)
-        decision = self._decide(self._ledger.allocations, request, is_last_try=is_last_try)
+        decision = self.decide(self._ledger.allocations, request, is_last_try=is_last_try)
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)
@@ -332,7 +332,7 @@ class Coordinator:
         """Return why no container of a pod with these sums could be placed now."""
         return self._ledger.policy.refused_pod(self._ledger.allocations, request)
 
-    def _decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
+    def decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
         """Return the policy's decision; at the last try ``onShortage`` may admit it without room."""
         decision = self._ledger.policy.decide(held, request)
         if isinstance(decision, Rejected) and is_last_try and self.config.on_shortage == "admit":
@@ -346,7 +346,7 @@ class Coordinator:
         held = self._ledger.allocations
         started = self._context.clock.monotonic_seconds()
         held = replace(held, withheld=held.withheld | withheld)
-        decision = self._decide(held, request, is_last_try=is_last_try)
+        decision = self.decide(held, request, is_last_try=is_last_try)
         seconds = self._context.clock.monotonic_seconds() - started
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))

@@ -281,7 +281,7 @@ class SimulatedNode:
             persistence=PromptPersistence,
         )
         self.node = Node(built.policy, built.config, environment)
-        interceptor = CriInterceptor(self.node, self._reader(built))
+        self.interceptor = interceptor = CriInterceptor(self.node, self._reader(built))
         self.node.coordinator.config_warnings = self.warnings
         self.view = NodeView(self.node, name="simulated")
         self._applier = Applier(self.node, interceptor, self._reader)

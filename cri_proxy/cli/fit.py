@@ -1,0 +1,97 @@
+"""``cri-proxy fit``: ask the running daemon where the pods of manifests would land now; exit 1 where one would not."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cri_proxy.cli.admin import add_admin_option, fetch
+from cri_proxy.errors import CommandFailed
+
+if TYPE_CHECKING:  # loaded late
+    from cri_proxy.intercept.fit import AskedCreate, ContainerFit, FitView
+
+HELP = "ask the running daemon where pods would land now, who would move, or why not; nothing changes"
+EXAMPLE = """\
+cri-proxy fit pod.yaml
+helm template my-chart | cri-proxy fit - -o json"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="manifests, a directory, or - (standard input)")
+    parser.add_argument("--namespace", default="default", help="of what names none (default: default)")
+    add_admin_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer; return 1 where a container would be refused. Raises CommandFailed and DaemonUnreachable."""
+    from cri_proxy.cli.output import emit
+    from cri_proxy.intercept.fit import MOST_CONTAINERS, FitView, encode_creates
+
+    memory_bytes = _memory_bytes(args)
+    asked = _asked(args, memory_bytes)
+    if len(asked) > MOST_CONTAINERS:
+        raise CommandFailed(f"{len(asked)} containers; the daemon answers for {MOST_CONTAINERS} at once")
+    view = fetch(args.admin, "/api/v1/fit", FitView, post=encode_creates(asked))
+    if view.problem:
+        raise CommandFailed(view.problem)
+    emit(view, args.output, fit_text)
+    return int(any(each.refused for each in view.containers))
+
+
+def _memory_bytes(args: argparse.Namespace) -> int:
+    """Return the memory of the daemon's node, from which a kubelet words the memory that a container requests."""
+    from cri_proxy.http.client import DaemonUnreachable, ask
+
+    match ask(args.admin, "/api/v1/topology"):
+        case {"nodes": [*nodes]}:
+            return sum(int(node["memory_bytes"]) for node in nodes)
+    raise DaemonUnreachable(str(args.admin), "answered something else: is it another version?")
+
+
+def _asked(args: argparse.Namespace, memory_bytes: int) -> "Sequence[AskedCreate]":
+    from cri_proxy.cli.manifests import texts_of
+    from cri_proxy.cri_client.pods import ContainerRole, KubeletNode, create_request, sandbox_config
+    from cri_proxy.intercept.fit import AskedCreate
+    from cri_proxy.simulate.plan.pods import Workload, arrivals_of, read_workloads
+
+    workloads: list[Workload] = []
+    for name, text in texts_of(args.files):
+        if not isinstance(text, str):
+            raise text
+        workloads += read_workloads(text, name, args.namespace)
+    if not workloads:
+        raise CommandFailed("the manifests have no pods: no Pod, Deployment, StatefulSet, DaemonSet or Job")
+    node = KubeletNode(memory_bytes)
+    return [
+        AskedCreate(sandbox_config(each.pod, node), create_request(each.pod, container, "", node=node))
+        for each in arrivals_of(workloads, 1)
+        for container in each.pod.containers
+        if container.role is not ContainerRole.INIT  # it has ended when the others come
+    ]
+
+
+def fit_text(view: "FitView") -> str:
+    """Return the answer in lines: each container, who moves for it, and how many would not fit."""
+    from sysfs.text import plural
+
+    lines = [line for each in view.containers for line in _lines(each)]
+    refused = sum(bool(each.refused) for each in view.containers)
+    fits = f"{len(view.containers) - refused} of {plural(len(view.containers), 'container')} would be placed"
+    return "\n".join([*lines, f"{fits}; nothing was changed"])
+
+
+def _lines(each: "ContainerFit") -> list[str]:
+    lines = [f"{each.container}: annotation without effect: {problem}" for problem in each.problems]
+    if each.refused:
+        return [*lines, f"{each.container}: would be refused: {each.refused}"]
+    own = f", {each.own_cpus} its own" if each.own_cpus and each.own_cpus != each.cpus else ""
+    memory = f", memory nodes {each.mems}" if each.mems else ""
+    devices = f", devices {', '.join(each.devices)}" if each.devices else ""
+    lines.append(f"{each.container}: {each.kind}, CPUs {each.cpus or 'not pinned'}{own}{memory}, {each.pool}{devices}")
+    lines += [f"    {reason}" for reason in each.reasons]
+    for move in each.moves:
+        lines.append(f"    moves {move.container}: CPUs {move.cpus_before or 'any'} -> {move.cpus or 'any'}")
+    if each.narrowed:
+        lines.append(f"    narrows the shared CPUs of {each.narrowed} containers")
+    return lines

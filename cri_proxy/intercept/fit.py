@@ -1,0 +1,192 @@
+"""Decide on containers that are not created: where they would land now, who would move, or why not. Changes nothing.
+
+The messages are those that a kubelet would send, read as a create is read, and decided by the same policy with what is
+held now. Each decision counts for the next; ledger, store and runtime never hear of them. The kubelet is not asked for
+devices, as it has chosen none.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import thread_time
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.foreign_text import SENTENCE_BYTES, admit
+from cri_proxy.intercept.reader import Reader
+from cri_proxy.node.node import Node
+from cri_proxy.state.device_words import device_words
+from policies.base import Allocations, ContainerKey, Grant, Pinning, Placed, Rejected, Request
+from policies.policy import Policy
+
+MOST_CONTAINERS: Final = 500
+MOST_BYTES: Final = 1 << 20  # of a body, which the admin socket bounds too
+
+
+@dataclass(frozen=True, slots=True)
+class FitMove:
+    """A container that would be moved to make room, with its CPUs and memory nodes before and after."""
+
+    container: str
+    cpus_before: str
+    cpus: str
+    mems_before: str
+    mems: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFit:
+    """Where a container would land. ``refused`` is why not, '' where it would be placed; then the rest says where.
+
+    ``narrowed`` counts the containers whose shared CPUs become fewer without being moved.
+    """
+
+    container: str
+    refused: str = ""
+    kind: str = ""
+    pool: str = ""
+    cpus: str = ""
+    own_cpus: str = ""
+    mems: str = ""
+    devices: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    moves: tuple[FitMove, ...] = ()
+    narrowed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FitView:
+    """The answer: one for each container, in their order; ``problem`` is why the question cannot be answered."""
+
+    containers: tuple[ContainerFit, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCreate:
+    """A container that might be created, as CRI messages."""
+
+    sandbox: pb.PodSandboxConfig
+    create: pb.CreateContainerRequest
+
+
+def encode_creates(asked: Sequence[AskedCreate]) -> str:
+    """Return the body of the question: pairs of messages in base64."""
+    messages = [(each.sandbox.SerializeToString(), each.create.SerializeToString()) for each in asked]
+    return json.dumps([[base64.b64encode(part).decode() for part in pair] for pair in messages])
+
+
+def decode_creates(body: bytes) -> list[AskedCreate]:
+    """Return the messages of a question. Raises ValueError."""
+    if len(body) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    plain = json.loads(body)
+    if not isinstance(plain, list) or len(plain) > MOST_CONTAINERS:
+        raise ValueError(f"expected a list of at most {MOST_CONTAINERS} containers")
+    return [_decoded(pair) for pair in plain]
+
+
+def _decoded(pair: object) -> AskedCreate:
+    match pair:
+        case [str() as sandbox, str() as create]:
+            try:
+                return AskedCreate(
+                    pb.PodSandboxConfig.FromString(base64.b64decode(sandbox, validate=True)),
+                    pb.CreateContainerRequest.FromString(base64.b64decode(create, validate=True)),
+                )
+            except DecodeError as error:
+                raise ValueError(str(error)) from error
+    raise ValueError("expected pairs of a sandbox and a create, in base64")
+
+
+async def fit(node: Node, reader: Reader, body: bytes) -> FitView:
+    """Return where these containers would land now, decided one after the other on a snapshot of this moment."""
+    try:
+        asked = decode_creates(body)
+    except (ValueError, RecursionError) as error:
+        return FitView(problem=admit(f"the question cannot be read: {error}"))
+    if not node.coordinator.is_ready:
+        return FitView(problem="the daemon does not decide yet: it still compares what it saved with the runtime")
+    held, policy = node.context.ledger.allocations, node.context.ledger.policy
+    found, refused_pods = [], dict[str, str]()
+    for each in asked:
+        began = thread_time()
+        answer, held = await _fit_one(node, replace(reader, pod_resources=None), each, (held, policy), refused_pods)
+        found.append(answer)
+        # The loop relays calls meanwhile: these decisions take half of its time at most.
+        await asyncio.sleep(thread_time() - began)
+    return FitView(tuple(found))
+
+
+async def _fit_one(
+    node: Node,
+    reader: Reader,
+    asked: AskedCreate,
+    on: tuple[Allocations, Policy],
+    refused_pods: dict[str, str],
+) -> tuple[ContainerFit, Allocations]:
+    """Return the answer for one container, and what is held with it."""
+    held, policy = on
+    pod = asked.sandbox.metadata
+    if pod.uid not in refused_pods:
+        sums = reader.read_pod(asked.sandbox)
+        rejected = policy.refused_pod(held, sums) if sums is not None else None
+        refused_pods[pod.uid] = rejected.reason.text if rejected is not None else ""
+    read = await reader.read_create(asked.create, asked.sandbox)
+    problems, request = tuple(map(str, read.problems)), read.request
+    refusal = refused_pods[pod.uid] or read.refusal
+    if problems and node.coordinator.config.strict_annotations:
+        refusal = refusal or admit("; ".join(problems), SENTENCE_BYTES)
+    name = str(request.full_name)
+    if refusal:
+        return ContainerFit(name, refusal, problems=problems), held
+    decision = node.coordinator.decide(held, request, is_last_try=True)
+    if isinstance(decision, Rejected):
+        return ContainerFit(name, decision.reason.text, problems=problems), held
+    after = held.with_grants(*decision.moved, decision.grant)
+    return _placed(request, decision, problems, policy.pinnings(held), policy.pinnings(after)), after
+
+
+def _placed(
+    request: Request,
+    decision: Placed,
+    problems: tuple[str, ...],
+    before: Mapping[ContainerKey, Pinning],
+    after: Mapping[ContainerKey, Pinning],
+) -> ContainerFit:
+    grant, pinning = decision.grant, after[request.container]
+    moved = {each.container for each in decision.moved}
+    narrowed = sum(1 for key, old in before.items() if key not in moved and after.get(key, old) != old)
+    return ContainerFit(
+        str(request.full_name),
+        kind=grant.kind.value,
+        pool=grant.pool,
+        cpus=str(pinning.cpus or ""),
+        own_cpus=str(grant.owned),
+        mems=str(pinning.mems or ""),
+        devices=device_words(grant) if grant.devices else (),
+        reasons=tuple(reason.text for reason in decision.reasons),
+        problems=problems,
+        moves=tuple(_moves(decision.moved, before, after)),
+        narrowed=narrowed,
+    )
+
+
+def _moves(
+    moved: Sequence[Grant], before: Mapping[ContainerKey, Pinning], after: Mapping[ContainerKey, Pinning]
+) -> Iterator[FitMove]:
+    nothing = Pinning(None, None)
+    for grant in moved:
+        old, new = before.get(grant.container, nothing), after.get(grant.container, nothing)
+        yield FitMove(
+            str(grant.request.full_name),
+            str(old.cpus or ""),
+            str(new.cpus or ""),
+            str(old.mems or ""),
+            str(new.mems or ""),
+        )

@@ -1,0 +1,137 @@
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
+from cri_proxy.intercept.fit import (
+    MOST_BYTES,
+    MOST_CONTAINERS,
+    AskedCreate,
+    ContainerFit,
+    FitView,
+    decode_creates,
+    encode_creates,
+    fit,
+)
+from cri_proxy.simulate.node import SimulatedNode
+from cri_proxy.tasks import Tasks
+from sysfs.descriptions.machine import describe
+
+MACHINE = describe({"packages": 2, "cores": 4, "memory": "8Gi"})
+
+
+def asked(node: SimulatedNode, *pods: PodSpec) -> list[AskedCreate]:
+    kubelet = node.kubelet.node
+    return [
+        AskedCreate(sandbox_config(pod, kubelet), create_request(pod, container, "", node=kubelet))
+        for pod in pods
+        for container in pod.containers
+    ]
+
+
+def pod(name: str, mcpu: int, **annotations: str) -> PodSpec:
+    keys = tuple((f"{key}.cri-proxy.io", value) for key, value in annotations.items())
+    return PodSpec(name, (guaranteed("c", mcpu),), annotations=keys)
+
+
+async def fits(*pods: PodSpec, standing: Sequence[PodSpec] = (), **options: object) -> tuple[ContainerFit, ...]:
+    """What fits beside pods that stand, which must stay as they are."""
+    node = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "1"}, **options})
+    await node.recover()
+    for each in standing:
+        kubelet = node.kubelet
+        sandbox_id = await kubelet.run_sandbox_as(sandbox_config(each, kubelet.node))
+        await kubelet.start(
+            await kubelet.create_as(create_request(each, each.containers[0], sandbox_id, node=kubelet.node))
+        )
+    await node.settle()
+    ledger, updates = node.node.context.ledger, node.runtime.update_count
+    before = ledger.version, tuple(ledger.rows())
+    view = await fit(node.node, node.interceptor.reader, encode_creates(asked(node, *pods)).encode())
+    assert (ledger.version, tuple(ledger.rows()), node.runtime.update_count) == (*before, updates)
+    await node.close()
+    assert view.problem == ""
+    return view.containers
+
+
+async def test_a_container_is_told_where_it_would_land() -> None:
+    (found,) = await fits(pod("web", 2000))
+    assert (found.container, found.refused, found.kind) == ("default/web/c", "", "exclusive")
+    assert len(found.own_cpus) > 0
+    assert found.cpus == found.own_cpus
+    assert found.reasons
+
+
+async def test_each_one_counts_for_the_next() -> None:
+    one, two, three = await fits(pod("a", 3000), pod("b", 3000), pod("c", 3000))
+    assert {one.own_cpus, two.own_cpus} == {"1-3", "4-6"}
+    assert "wanted 3 exclusive CPUs" in three.refused
+
+
+async def test_who_has_to_narrow_or_move_is_told() -> None:
+    sharer = PodSpec("log", (ContainerSpec("c", 100),))
+    (found,) = await fits(pod("web", 6000), standing=[sharer])
+    assert found.narrowed + len(found.moves) == 1
+
+
+async def test_annotations_that_are_not_understood_are_told_and_refused_where_that_is_the_rule() -> None:
+    wrong = PodSpec("web", (guaranteed("c", 1000),), annotations=(("cpu.preserve.cri-proxy.io", "perhaps"),))
+    (lenient,), (strict,) = await fits(wrong), await fits(wrong, strictAnnotations=True)
+    assert (bool(lenient.problems), lenient.refused) == (True, "")
+    assert "perhaps" in strict.refused
+
+
+async def test_nothing_is_decided_before_the_node_has_recovered() -> None:
+    node = SimulatedNode(MACHINE, {})
+    view = await fit(node.node, node.interceptor.reader, b"[]")
+    assert "does not decide yet" in view.problem
+    await node.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'[["a", "b"]]',
+        b'[["!!!!", ""]]',
+        b"\xff",
+        b"[" * 100_000,
+        b" " * (MOST_BYTES + 1),
+        json.dumps([["", ""]] * (MOST_CONTAINERS + 1)).encode(),
+        json.dumps([[base64.b64encode(b"\xff\xff").decode(), ""]]).encode(),
+    ],
+)
+async def test_a_question_that_cannot_be_read_has_a_problem(body: bytes) -> None:
+    node = SimulatedNode(MACHINE, {})
+    await node.recover()
+    view = await fit(node.node, node.interceptor.reader, body)
+    assert view == FitView(problem=view.problem)
+    assert view.problem.startswith("the question cannot be read")
+    await node.close()
+
+
+def test_messages_come_back_as_they_were() -> None:
+    node, spec = KubeletNode(1 << 30), pod("web", 1000)
+    messages = [AskedCreate(sandbox_config(spec, node), create_request(spec, spec.containers[0], "", node=node))]
+    assert decode_creates(encode_creates(messages).encode()) == messages
+
+
+async def test_other_work_goes_on_while_many_are_decided() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    tasks = Tasks()
+    tasks.start(count())
+    await fits(*(pod(f"p{number}", 100) for number in range(20)))
+    await tasks.cancel()
+    assert turns > 20
