@@ -15,7 +15,7 @@ from policies.device_grants import DeviceGrant, DeviceKey, listed_only
 from policies.devices.device_types import GPU
 from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength, uuid_in
 from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice, Statement
-from policies.devices.plugin_variables import VF_UNITS
+from policies.devices.plugin.variables import VF_UNITS
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.text import numbered
 

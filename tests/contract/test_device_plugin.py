@@ -5,6 +5,7 @@ the kubelet writes it: environment, annotations and CDI devices.
 """
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
+from cri_proxy.errors import CallFailed
 from cri_proxy.inventory.file import read_inventory_file
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as plugin_pb
@@ -83,17 +85,23 @@ class OneNode(Site):
         return {f"{v.type} {v.minor}": [holder.container.split("/")[1] for holder in v.holders] for v in views}
 
 
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[OneNode]:
-    (tmp_path / "etc" / "cdi").mkdir(parents=True)
-    (tmp_path / "etc" / "cdi" / "gpu.json").write_text(DECLARED)
-    node = OneNode(tmp_path)
+@asynccontextmanager
+async def on_node(directory: Path, *forms: str) -> AsyncIterator[OneNode]:
+    (directory / "etc" / "cdi").mkdir(parents=True)
+    (directory / "etc" / "cdi" / "gpu.json").write_text(DECLARED)
+    node = OneNode(directory)
     await node.manager.start()
-    sources = PluginSources(tmp_path / "devices.yaml", sysfs_root=tmp_path)
-    async with running(settings_of(node.manager.directory, sources, forms=["rdma=vfs"])), opened(node):
+    sources = PluginSources(directory / "devices.yaml", sysfs_root=directory)
+    async with running(settings_of(node.manager.directory, sources, forms=forms)), opened(node):
         await holds("the kubelet knows both", lambda: node.manager.knows(GPU, NIC))
         yield node
     await node.manager.stop()
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OneNode]:
+    async with on_node(tmp_path, "rdma=vfs") as node:
+        yield node
 
 
 async def test_a_container_holds_the_devices_that_allocate_named_and_runs_beside_them(node: OneNode) -> None:
@@ -136,3 +144,25 @@ async def test_a_restarted_daemon_holds_them_still(node: OneNode) -> None:
     await node.open()
     assert node.held(pod) == before
     assert node.holders()["gpu 1"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("form", "gpus", "free"),
+    [("shares:4", ["0:50", "0:25", "1:75"], ["gpu 2"]), ("shares:4:spread", ["0:50", "1:25", "2:75"], [])],
+)
+async def test_shares_of_gpus_are_held_as_what_they_are_of_the_gpu(
+    tmp_path: Path, form: str, gpus: list[str], free: list[str]
+) -> None:
+    async with on_node(tmp_path, f"gpu={form}") as node:
+        pods = [await node.create(name, gpu=count) for name, count in (("a", 2), ("b", 1), ("c", 3))]
+        held = [device for pod in pods for device in node.row(pod.container_id("c")).grant.devices]
+        assert [device.word for device in held] == gpus
+        config = node.runtime.node.containers[pods[0].container_id("c")].config
+        envs = {env.key: env.value.decode() for env in config.envs}
+        assert (envs["CRI_PROXY_ALLOCATED_GPU"], envs["NVIDIA_VISIBLE_DEVICES"]) == ("0:50", "GPU-0")
+        try:
+            found = node.held(await node.run("d", OWNS, **{"cri-proxy.io/device-resources": "nvidia.com/gpu=1"}))
+        except CallFailed as error:
+            assert "gpu 0: in use: 50 of 100 units free; 1: in use: 75 of 100 units free" in str(error)
+            found = []
+        assert found == free

@@ -46,7 +46,7 @@ AREAS: Final = (
     ),
     Area(
         "allocation",
-        ("policies/devices/*.py",),
+        ("policies/devices/*.py", "policies/devices/plugin/*.py"),
         ("tests/unit/policies/devices", "tests/unit/policies/topology_aware/devices", "tests/property"),
     ),
     Area(

@@ -15,7 +15,8 @@ EXAMPLE = """\
 cri-proxy device-plugin --inventory /etc/cri-proxy/devices.yaml
 cri-proxy device-plugin --inventory scan --state-dir /var/lib/cri-proxy
 cri-proxy device-plugin --inventory scan --resource gpu=nvidia.com/gpu --links /etc/cri-proxy/links.txt
-cri-proxy device-plugin --inventory scan --resource rdma=example.com/vf --offer rdma=vfs"""
+cri-proxy device-plugin --inventory scan --resource rdma=example.com/vf --offer rdma=vfs
+cri-proxy device-plugin --inventory scan --resource gpu=cri-proxy.io/gpu-quarter --offer gpu=shares:4"""
 
 SCAN = "scan"
 
@@ -30,8 +31,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     named = "offer a type of the inventory (gpu, ...) under this name, and no type that is not named; repeatable"
     add_repeated(parser, "--resource", "TYPE=NAME", f"{named} (default: each type that there is, as cri-proxy.io/TYPE)")
-    offered = "whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
-    add_repeated(parser, "--offer", "TYPE=FORM", f"{offered}device is offered N times")
+    offered = (
+        "whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each gpu or "
+    )
+    spread = "rdma device is offered N times; shares:N:spread: shares of the GPU least in use first"
+    add_repeated(parser, "--offer", "TYPE=FORM", f"{offered}{spread}")
     add_path(
         parser,
         "--links",

@@ -111,7 +111,7 @@ def test_the_numbers_of_scanned_devices_are_kept_where_the_operator_says(tmp_pat
     ("more", "status", "problem"),
     [
         (["--resource", "gpu"], 2, "--resource gpu: expected TYPE=VALUE"),
-        (["--offer", "gpu=shares:2"], 2, "gpu cannot be offered in shares"),
+        (["--offer", "fpga=shares:2"], 2, "fpga cannot be offered in shares"),
         (["--links", "absent"], 1, "absent: cannot be read"),
     ],
 )

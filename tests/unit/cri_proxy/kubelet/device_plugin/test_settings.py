@@ -35,7 +35,7 @@ def test_a_form_is_that_of_its_type() -> None:
         (["gpu=kubernetes.io/gpu"], [], "the domain is that of Kubernetes itself"),
         (["gpu=x.kubernetes.io/gpu"], [], "the domain is that of Kubernetes itself"),
         (["gpu=requests.io/gpu"], [], "the domain is that of Kubernetes itself"),
-        ([], ["gpu=half"], "--offer gpu=half: expected whole, vfs or shares:N"),
+        ([], ["gpu=half"], "--offer gpu=half: expected whole, vfs, shares:N"),
         (["gpu=a.io/b"], ["rdma=vfs"], "--offer rdma=vfs: name the resource too: --resource rdma=NAME"),
     ],
 )

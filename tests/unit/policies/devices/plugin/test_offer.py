@@ -80,11 +80,15 @@ def test_what_is_not_offered_has_no_part() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "problem"),
     [
-        ("rdma", "half", "expected whole, vfs or shares:N, got 'half'"),
+        ("rdma", "half", "expected whole, vfs, shares:N or shares:N:spread, got 'half'"),
         ("rdma", "shares", "expected whole"),
         ("rdma", "shares:0", "expected whole"),
         ("rdma", "shares:101", "at most as many shares"),
-        ("gpu", "shares:2", "gpu cannot be offered in shares"),
+        ("fpga", "shares:2", "fpga cannot be offered in shares, only gpu and rdma can"),
+        ("gpu", "shares:3", "100 units are no even parts of 3; offer 2 or 4 shares"),
+        ("gpu", "shares:99", "offer 50 or 100 shares"),
+        ("gpu", "shares:4:pack", "expected whole"),
+        ("rdma", "shares:4:spread", "only shares of gpu are spread; offer shares:4"),
     ],
 )
 def test_a_form_that_cannot_be_offered_is_an_error(kind: str, text: str, problem: str) -> None:
@@ -96,3 +100,4 @@ def test_forms_are_read_as_they_are_written() -> None:
     assert offer_of("gpu", "whole") == WHOLE
     assert offer_of("rdma", "vfs") == VFS
     assert offer_of("rdma", "shares:100") == DeviceOffer(OfferForm.SHARES, 100)
+    assert offer_of("gpu", "shares:4:spread") == DeviceOffer(OfferForm.SHARES, 4, spreads=True)

@@ -7,28 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
-from typing import Final, Protocol
+from typing import Final
 
 from policies.devices.costs import NO_DEVICES, CostTable, Inventory, cheapest_of
 from policies.devices.device_types import GPU
 from policies.devices.link_choice import MOST_NODE_SETS, cheapest_linked, gpu_places
 from policies.devices.links import GpuPlaces, GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
 from policies.devices.partitions import PartitionRule, ranked_partitions
-from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
+from policies.devices.plugin.offer import Chooser, OfferedDevice, OfferedDevices, OfferForm
+from policies.devices.plugin.shares import ShareChooser
 from policies.devices.search import GroupOffer, cheapest_spread
 from sysfs.cpuset import gathered
 
 _SPARING: Final = LinkOptions(spares_links=True)
-
-
-class Chooser(Protocol):
-    """Knows which devices go well together: by their links, their costs, or their place on the machine."""
-
-    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
-        """Return the preferred set of this size, with all of ``included``; empty where there is none.
-
-        ``included`` is part of ``available``. Source: GetPreferredAllocation of the device plugin API.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +37,11 @@ def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) ->
     Partitions of GPUs go before all, and costs decide between sets with as good links. In a matrix a GPU has its minor
     as number, in costs a device is ``RESOURCE/gpu0``. All of these are about whole devices.
     """
-    if offered.offer.form is not OfferForm.WHOLE:
-        return VfChooser(offered) if offered.offer.form is OfferForm.VFS else PlaceChooser(offered)
+    if offered.offer.form is OfferForm.VFS:
+        return VfChooser(offered)
+    if offered.offer.form is OfferForm.SHARES:
+        by_place = PlaceChooser(offered)
+        return ShareChooser(offered, by_place) if offered.kind == GPU else by_place
     minors = {name: device.part.number for name, device in offered.devices.items()}
     names = {name: f"{resource}/{offered.kind}{minor}" for name, minor in minors.items()}
     found: Chooser = PlaceChooser(offered)

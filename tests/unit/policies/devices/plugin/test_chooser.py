@@ -19,7 +19,7 @@ from policies.devices import (
     partition_rule,
 )
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
-from policies.devices.plugin_chooser import CostChooser, LinkChooser, PlaceChooser, VfChooser
+from policies.devices.plugin.chooser import CostChooser, LinkChooser, PlaceChooser, VfChooser
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690, of_nvlinks
 

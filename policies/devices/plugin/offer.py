@@ -1,7 +1,7 @@
 """The devices of an inventory as a device plugin offers them to the kubelet: by ids, of which it asks for a number.
 
 A device is offered as a whole (``gpu-0``), by its virtual functions (``0000:51:00.1``) or in equal shares
-(``rdma-1-share-0``). So that nothing is given twice, a type is offered in one form only. The id of a virtual function
+(``gpu-1-share-0``). So that nothing is given twice, a type is offered in one form only. The id of a virtual function
 is its PCI address because Multus hands the ids of a pod to the SR-IOV CNI plugin, which takes nothing else.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
 from policies.device_grants import DeviceGrant
-from policies.devices.device_types import RDMA
+from policies.devices.device_types import GPU, RDMA
 from policies.devices.model import WHOLE, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
-from policies.devices.plugin_variables import VF_UNITS
+from policies.devices.plugin.variables import VF_UNITS
 
-_SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})", re.ASCII)
+_SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})(:spread)?", re.ASCII)
 
 
 class OfferForm(StrEnum):
@@ -30,10 +30,14 @@ class OfferForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceOffer:
-    """The form in which devices of a type are offered; ``shares`` is into how many each is cut."""
+    """The form in which devices of a type are offered; ``shares`` is into how many each is cut.
+
+    ``spreads``: shares of GPUs are preferred of those least in use, not of those most in use.
+    """
 
     form: OfferForm = OfferForm.WHOLE
     shares: int = 1
+    spreads: bool = False
 
 
 WHOLE_DEVICES: Final = DeviceOffer()
@@ -83,22 +87,39 @@ class OfferedDevices:
         return replace(first, amount=len(parts) * WHOLE // self.offer.shares)
 
 
-def offer_of(kind: str, text: str) -> DeviceOffer:
-    """Return the form that a text names: ``whole``, ``vfs`` or ``shares:N``. Raises ValueError.
+class Chooser(Protocol):
+    """Knows which devices go well together: by their links, their costs, or their place on the machine."""
 
-    >>> offer_of("rdma", "shares:4")
-    DeviceOffer(form=<OfferForm.SHARES: 'shares'>, shares=4)
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none.
+
+        ``included`` is part of ``available``. Source: GetPreferredAllocation of the device plugin API.
+        """
+
+
+def offer_of(kind: str, text: str) -> DeviceOffer:
+    """Return the form that a text names: ``whole``, ``vfs``, ``shares:N`` or ``shares:N:spread``. Raises ValueError.
+
+    >>> offer_of("gpu", "shares:4")
+    DeviceOffer(form=<OfferForm.SHARES: 'shares'>, shares=4, spreads=False)
     """
-    shares = _SHARES.fullmatch(text)
-    if shares is None:
+    found = _SHARES.fullmatch(text)
+    if found is None:
         if text not in (OfferForm.WHOLE, OfferForm.VFS):
-            raise ValueError(f"expected whole, vfs or shares:N, got {text!r:.40}")
+            raise ValueError(f"expected whole, vfs, shares:N or shares:N:spread, got {text!r:.40}")
         return DeviceOffer(OfferForm(text))
-    if kind != RDMA:
-        raise ValueError(f"{kind} cannot be offered in shares, only {RDMA} can; offer it whole or by its vfs")
-    if int(shares[1]) > WHOLE:
+    if kind not in (GPU, RDMA):
+        raise ValueError(f"{kind} cannot be offered in shares, only {GPU} and {RDMA} can; offer it whole or by its vfs")
+    offer = DeviceOffer(OfferForm.SHARES, int(found[1]), spreads=bool(found[2]))
+    if offer.shares > WHOLE:
         raise ValueError(f"{text}: a device has {WHOLE} units, so at most as many shares")
-    return DeviceOffer(OfferForm.SHARES, int(shares[1]))
+    if kind == GPU and WHOLE % offer.shares:
+        even = [number for number in range(1, WHOLE + 1) if not WHOLE % number]
+        below, above = max(n for n in even if n < offer.shares), min(n for n in even if n > offer.shares)
+        raise ValueError(f"{text}: {WHOLE} units are no even parts of {offer.shares}; offer {below} or {above} shares")
+    if kind != GPU and offer.spreads:
+        raise ValueError(f"{text}: only shares of {GPU} are spread; offer shares:{offer.shares}")
+    return offer
 
 
 def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -> OfferedDevices:
