@@ -59,6 +59,30 @@ def optional_directory(text: str) -> str:
     return directory(text) if text else ""
 
 
+def command_words(text: str) -> tuple[str, ...]:
+    """Return the words of a command, quoted as for a shell, which does not run it. Raises ValueError.
+
+    >>> command_words("/usr/bin/probe --of 'gpu 0'")
+    ('/usr/bin/probe', '--of', 'gpu 0')
+    """
+    import shlex  # only where a command is configured
+
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ValueError(f"expected a path and words, got {text!r}: {error}") from None
+    if not words or not words[0].startswith("/"):
+        raise ValueError(f"expected the absolute path of a program first, got {text!r}")
+    return words
+
+
+def optional_command(text: str) -> str:
+    """Return a command as it is written; '' stands for none. Raises ValueError."""
+    if text:
+        command_words(text)
+    return text
+
+
 def optional_name(text: str) -> str:
     """Return a node or group name, which becomes part of a file name; '' stands for none. Raises ValueError."""
     if text and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?", text):

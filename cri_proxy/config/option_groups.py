@@ -118,3 +118,17 @@ class DeviceOptions:
     scan: bool = option(
         False, "scan", "Give out the GPUs, NICs and accelerators that are found on PCI too, beside those of the file"
     )
+    health: str = option(
+        "",
+        "health",
+        "A file that says which devices are healthy, in a form of docs/devices.md; '' for none. Read every 30 s",
+        values="a file, or `''`",
+        read=addresses.optional_directory,
+    )
+    health_command: str = option(
+        "",
+        "healthCommand",
+        "A program with its arguments that prints the same; '' for none. Run every 30 s with 10 s of time, by no shell",
+        values="a path and words, as `/usr/bin/nvidia-smi -q -x`, or `''`",
+        read=addresses.optional_command,
+    )

@@ -242,6 +242,13 @@ class HostApplier(Applier):
             use_devices(self.node, inventory)
             self.devices.use(config, self.node.context.ledger.policy.known)
 
+    async def take_health(self) -> None:
+        """Let new containers choose among the devices that are healthy now; no grant changes."""
+        async with self.lock:
+            config = self.node.coordinator.config
+            use_devices(self.node, await self.devices.joined(config, self.node.context.ledger.policy.machine))
+            self.devices.use(config, self.node.context.ledger.policy.known)
+
     async def plan_config(self, config: Config) -> Planned:
         """Return the changes that ``take_config`` would make now; nothing changes."""
         async with self.lock:

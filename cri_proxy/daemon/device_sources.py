@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.config.addresses import command_words
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.costs.merge import CostDirectory
@@ -16,12 +18,17 @@ from cri_proxy.in_force.files import FilesInForce, FilesKind, InForce
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.driver_names import DriverIdentifiers
+from cri_proxy.inventory.health_source import HealthSource
+from cri_proxy.inventory.health_watch import HealthWatch
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id
 from cri_proxy.inventory.pci import inventory_of
 from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory, JoinedDevices
 from policies.devices.costs import NO_DEVICES, Inventory
 from sysfs.model import Machine
+
+START_SECONDS: Final = 2.0
+"""For the first answer about the health of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,11 @@ def cost_source(options: CostOptions) -> CostDirectory | None:
 def inventory_source(options: DeviceOptions) -> InventoryFile | None:
     """Return the inventory file; None where none is read."""
     return InventoryFile(Path(options.inventory)) if options.inventory else None
+
+
+def health_source(options: DeviceOptions) -> HealthSource:
+    """Return what is asked for the health of devices."""
+    return HealthSource(options.health, command_words(options.health_command) if options.health_command else ())
 
 
 def _listed(costs: Inventory) -> Mapping[str, int]:
@@ -96,13 +108,15 @@ class ReadDevices:
 
 
 class DeviceSources:
-    """The files in force, the identifiers of the driver, and the numbers of scanned devices, for ``begin``."""
+    """The files in force, identifiers of the driver, health, and the numbers of scanned devices, for ``begin``."""
 
     def __init__(self, config: Config, root: Path, state: StateDirectory, *, clock: Clock) -> None:
         """``root`` is the directory that holds ``proc``. Nothing is read yet."""
         self.costs = FilesInForce(COST_FILES, cost_source(config.costs), state, clock=clock)
         self.listed = FilesInForce(INVENTORY_FILE, inventory_source(config.devices), state, clock=clock)
         self._identifiers = DriverIdentifiers(root, state.files)
+        self._options = config.devices
+        self.health = HealthWatch(lambda: health_source(self._options), state.files, state.journal.noted)
         self._root, self._journal = root, state.journal
         self._writer = LastGoodWriter(state, NUMBERS, events.INVENTORY_NOT_KEPT)
         self._numbers = DeviceNumbers()
@@ -111,7 +125,13 @@ class DeviceSources:
 
     async def begin(self) -> None:
         """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""
-        self._numbers, *_ = await asyncio.gather(self._saved(), self.costs.begin(), self.listed.begin())
+        begun = self.costs.begin(), self.listed.begin(), self._ask_health()
+        self._numbers, *_ = await asyncio.gather(self._saved(), *begun)
+
+    async def _ask_health(self) -> None:
+        """Ask for the health of devices; a command that takes its time is not waited for, containers are."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.health.ask(), START_SECONDS)
 
     async def _saved(self) -> DeviceNumbers:
         nothing = DeviceNumbers(boot=await asyncio.to_thread(boot_id, self._root))
@@ -131,7 +151,7 @@ class DeviceSources:
         if config.devices.scan:
             before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
-        return await self._identifiers.filled(inventory) if inventory.devices else inventory
+        return self.health.applied(await self._identifiers.filled(inventory)) if inventory.devices else inventory
 
     def use(self, config: Config, known: JoinedDevices, found: ReadDevices | None = None) -> None:
         """Note that this is in force, and what sources newly disagree about.
@@ -145,6 +165,10 @@ class DeviceSources:
             if text not in self._disagreements:
                 self._journal.noted(events.DEVICES_DISAGREE, reason=text)
         self._inventory, self._disagreements = known.inventory, known.disagreements
+        if health_source(config.devices) != health_source(self._options):
+            self.health.ask_now()
+        self._options = config.devices
+        self.health.tell(known.inventory)
         before = self._numbers
         if config.devices.scan and (numbers := before.after(known.inventory)) != before:
             self._numbers = numbers

@@ -128,10 +128,11 @@ class LiveDaemonStatus(DaemonStatus):
         policy = self.node.context.ledger.policy
         shows_gpus = self.node.coordinator.config.visible_devices == "leave" and has_nvidia_gpus(policy.devices)
         report, found = self.devices.listed.report, policy.known.disagreements
-        return InventoryFileView(options.inventory, options.scan, report, found, shows_gpus)
+        problem = self.devices.health.problem
+        return InventoryFileView(options.inventory, options.scan, report, found, shows_gpus, problem)
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""
-        files = (self.devices.costs, self.devices.listed)
+        files = (self.devices.costs, self.devices.listed, self.devices.health)
         parts = (self.lag, self.http, self.files, self.watchers, *files, self.reservation)
         return tuple(warning for part in parts for warning in part.warnings())

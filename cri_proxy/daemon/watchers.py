@@ -90,7 +90,7 @@ class Watchers:
         """``seen`` is the fingerprint of the machine in force, taken before its discovery."""
         journal, host = applier.node.context.journal, applier.host
         self._settings = settings
-        self._applier = applier
+        self._applier, self._clock = applier, clock
         writer: LastGoodWriter[KnownGood] = LastGoodWriter(state, KNOWN_GOOD, events.CONFIG_NOT_KEPT)
         self.reloader = Reloader(settings, self._apply, writer.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
@@ -114,10 +114,11 @@ class Watchers:
         return (*self.hotplug.warnings(), *self.reloader.warnings(), *self.configuration.warnings())
 
     def reload(self) -> None:
-        """Apply configuration, cost files and inventory as they are now, changed or not."""
+        """Apply configuration, cost files, inventory and health of devices as they are now, changed or not."""
         self.configuration.watch.ask()
         for each in self._of_files:
             each.watch.ask()
+        self._applier.devices.health.ask_now()
 
     def follow(self) -> None:
         """Watch from now on, in the node's background."""
@@ -129,6 +130,9 @@ class Watchers:
         configuration.start(node.keep_doing)
         for each in self._of_files:
             each.start(node.keep_doing)
+        health = self._applier.devices.health
+        node.keep_doing(partial(health.keep, self._applier.take_health), "health of devices")
+        node.keep_doing(partial(health.poll, self._clock), "health of devices poll")
 
     async def plan(self, text: str, group: str) -> PlanView:
         """Return the changes that this text in the configuration's file would make; nothing changes yet."""

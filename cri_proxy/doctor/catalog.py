@@ -68,6 +68,7 @@ class FindingCode(Enum):
         "Two sources of devices state differently what or where one is: containers may be far from it",
     )
     DEVICE_HELD_TWICE = _S, "Several containers hold a device that they should not share"
+    DEVICE_HEALTH = _S, "The health of devices cannot be read: one that has failed since may be given to a container"
     VISIBLE_GPUS = _S, "Containers without a GPU may see those of others by their own NVIDIA_VISIBLE_DEVICES"
     CDI = _S, "The runtime does not add CDI devices that it is asked for"
     CLAIMS_IGNORED = _S, "Another program chooses CPUs for containers, and cri-proxy lets others use them as well"

@@ -227,6 +227,15 @@ INVENTORY_DEVICES: Final = gauge(
     Label("type", DEVICE_TYPES),
     Label("state", INVENTORY_STATES),
 )
+UNHEALTHY_DEVICES: Final = gauge(
+    "cri_proxy_unhealthy_devices",
+    "Devices of the inventory that are unhealthy, held or not.",
+    Label("type", DEVICE_TYPES),
+)
+HEALTH_IS_KNOWN: Final = gauge(
+    "cri_proxy_device_health_last_read_successful",
+    "0 while the file or command of the devices' health fails, and what was known last stays, else 1.",
+)
 DEVICES_HELD_TWICE: Final = gauge(
     "cri_proxy_twice_held_devices",
     "Devices that several containers hold which should not share them, as one by annotation and one from the kubelet.",

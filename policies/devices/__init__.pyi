@@ -11,6 +11,7 @@ from policies.devices.annotations import JOINT_ALLOCATE as JOINT_ALLOCATE
 from policies.devices.annotations import PARTITION_SPEC as PARTITION_SPEC
 from policies.devices.annotations import SPEC as SPEC
 from policies.devices.annotations import read_annotations as read_annotations
+from policies.devices.candidates import ailment_of as ailment_of
 from policies.devices.demand import DemandError as DemandError
 from policies.devices.device_types import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.device_types import GPU as GPU
@@ -30,6 +31,7 @@ from policies.devices.hints import hints_on as hints_on
 from policies.devices.identity import address_in as address_in
 from policies.devices.identity import identities_held as identities_held
 from policies.devices.identity import identities_of as identities_of
+from policies.devices.identity import uuid_in as uuid_in
 from policies.devices.joint import Closeness as Closeness
 from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION

@@ -74,7 +74,7 @@ def find_candidates(
             reason = _mismatch(demand, device)
             if not reason:
                 matching.append(device)
-                reason = "" if device.is_healthy else "unhealthy"
+                reason = "" if device.is_healthy else ailment_of(device)
                 reason = reason or _place_reason(demand, number, group, usage, within)
                 reason = reason or _lack(demand, device, usage.of(device))
                 if not reason and only is not None and device.key not in only:
@@ -103,6 +103,11 @@ def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[Vir
     for group in device.vf_groups:
         if selector is not None and (not selector.conditions or selector.matches(group.labels)):
             yield from group.vfs
+
+
+def ailment_of(device: InventoryDevice) -> str:
+    """Return that a device is unhealthy, with the reason where a source tells it."""
+    return f"unhealthy ({device.ailment})" if device.ailment else "unhealthy"
 
 
 def _mismatch(demand: DeviceDemand, device: InventoryDevice) -> str:

@@ -77,7 +77,8 @@ class InventoryDevice:
     ``vendor`` is that of a GPU as sources name it.
     ``statements`` are those of its sources, in the order in which they count; the same device is the same whichever
     source lists it. ``alike`` are the types under which a list may have it, of which its own is one. ``formerly`` are
-    types and minors of its address before it had these: containers may hold it by them.
+    types and minors of its address before it had these: containers may hold it by them. ``ailment`` is why it is
+    unhealthy, '' where no source says.
     """
 
     kind: str
@@ -95,6 +96,7 @@ class InventoryDevice:
     is_nowhere: bool = False
     alike: tuple[str, ...] = field(default=(), compare=False)
     formerly: tuple[DeviceKey, ...] = ()
+    ailment: str = field(default="", compare=False)
 
     @property
     def stated(self) -> tuple[Statement, ...]:

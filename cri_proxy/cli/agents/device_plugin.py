@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cri_proxy.cli.arguments import ROOT, add_path, add_repeated
 
 if TYPE_CHECKING:
+    from cri_proxy.inventory.health_source import HealthSource
     from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
     from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 
@@ -43,6 +44,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "the output of nvidia-smi topo -m, rocm-smi --showtopo or amd-smi topology: linked GPUs first",
     )
     add_path(parser, "--costs", "FILE", "a cost file: devices that are near each other first")
+    add_path(parser, "--health", "FILE", "a report of which devices are healthy, read every 30 s")
+    runs = "a program with its arguments that prints such a report, as '/usr/bin/nvidia-smi -q -x'"
+    parser.add_argument("--health-command", default="", metavar="COMMAND", help=runs)
     add_path(parser, "--plugin-dir", "DIR", "the kubelet's (default: /var/lib/kubelet/device-plugins)")
     numbers = "where the numbers of scanned devices are kept over restarts: /var/lib/cri-proxy, for the numbers that "
     add_path(parser, "--state-dir", "DIR", f"{numbers}the daemon has (default: nowhere)")
@@ -73,7 +77,20 @@ def settings_of(args: argparse.Namespace) -> "PluginSettings":
     state_dir = None if args.state_dir is None else args.state_dir.absolute()
     sources = PluginSources(inventory, links, costs, sysfs_root=args.sysfs_root, state_dir=state_dir)
     directory = PLUGIN_DIRECTORY if args.plugin_dir is None else args.plugin_dir.absolute()
-    return PluginSettings(sources, plugin_resources(args.resource, args.offer), directory)
+    return PluginSettings(sources, plugin_resources(args.resource, args.offer), directory, health_of(args))
+
+
+def health_of(args: argparse.Namespace) -> "HealthSource":
+    """Return what is asked for the health of devices. Raises ConfigError."""
+    from cri_proxy.config.addresses import command_words
+    from cri_proxy.errors import COMMAND_LINE, ConfigError
+    from cri_proxy.inventory.health_source import HealthSource
+
+    try:
+        words = command_words(args.health_command) if args.health_command else ()
+    except ValueError as error:
+        raise ConfigError(COMMAND_LINE, 0, "--health-command", str(error)) from None
+    return HealthSource("" if args.health is None else str(args.health.absolute()), words)
 
 
 async def _serve(plugin: "DevicePlugin") -> None:

@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
-from cri_proxy.cli.arguments import machine_of, root_of
+from cri_proxy.cli.arguments import add_path, machine_of, root_of
 from cri_proxy.cli.device_actions.request import read_document
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.output import emit
@@ -13,10 +15,13 @@ from cri_proxy.cli.render.device_tree import device_tree
 from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.driver_names import identified
 from cri_proxy.inventory.file import inventory_value, read_inventory
+from cri_proxy.inventory.health import DeviceHealth, with_health
+from cri_proxy.inventory.health_source import HealthSource, health_of
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.kubelet.plugin_inventory import PluginHolder, ask_plugins
 from cri_proxy.kubelet.pod_resources import SOCKET
 from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.yaml_fields import DocumentError
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import DeviceInventory
 
@@ -55,6 +60,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the PCI devices of host (the default without FILE), a directory that holds sys/, an archive "
         "FILE.tar.xz[:ROOT], or a description",
     )
+    add_path(parser, "--health", "FILE", "a report of which devices are healthy, as devices.health names one")
     parser.add_argument(
         "--kubelet",
         nargs="?",
@@ -70,16 +76,18 @@ def run(args: argparse.Namespace) -> int:
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise CommandFailed(f"{given[0]} and {given[1]} both name devices; leave one out", 2)
+    health = _health(args.health)
     if args.kubelet is not None:
         # YAML is an inventory to edit, which has no holders.
         plain = _with_holders if args.output == "json" else _plain
-        emit(asyncio.run(_of_kubelet(args.kubelet)), args.output, _text, plain=plain)
+        found = asyncio.run(_of_kubelet(args.kubelet))
+        emit(replace(found, inventory=with_health(found.inventory, health)), args.output, _text, plain=plain)
         return 0
     if args.file is not None:
-        return DocumentCommand((), _answer, _text, plain=_plain).run(args)
+        return DocumentCommand((), partial(_answer, health), _text, plain=_plain).run(args)
     spec = args.machine or "host"
     machine = machine_of(spec)
-    inventory = identified(inventory_of(machine), root_of(spec))
+    inventory = with_health(identified(inventory_of(machine), root_of(spec)), health)
     emit(ListAnswer(inventory, notes=left_out(machine)), args.output, _text, plain=_plain)
     return 0
 
@@ -93,11 +101,19 @@ async def _of_kubelet(socket: str) -> ListAnswer:
     return ListAnswer(found.inventory, found.held, found.others, holders=found.holders)
 
 
-def _answer(document: Document) -> ListAnswer:
+def _health(path: Path | None) -> tuple[DeviceHealth, ...]:
+    """Return the health that a report tells. Raises CommandFailed."""
+    try:
+        return () if path is None else health_of(HealthSource(str(path.absolute())))
+    except DocumentError as error:
+        raise CommandFailed(str(error), 2) from None
+
+
+def _answer(health: tuple[DeviceHealth, ...], document: Document) -> ListAnswer:
     if "inventory" in document.root.entries("the document"):
         found, _ = read_document(document.root)
-        return ListAnswer(found.inventory, found.held)
-    return ListAnswer(read_inventory(document.root))
+        return ListAnswer(with_health(found.inventory, health), found.held)
+    return ListAnswer(with_health(read_inventory(document.root), health))
 
 
 def _text(answer: ListAnswer) -> str:

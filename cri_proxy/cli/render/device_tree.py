@@ -7,7 +7,16 @@ from typing import Final
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices import GPU_MEMORY, WHOLE, DeviceInventory, DeviceUse, InventoryDevice, pcie_groups, usage_of
+from policies.devices import (
+    GPU_MEMORY,
+    WHOLE,
+    DeviceInventory,
+    DeviceUse,
+    InventoryDevice,
+    ailment_of,
+    pcie_groups,
+    usage_of,
+)
 from sysfs.cpuset import NodeSet
 from sysfs.gpu_partitions import is_partition
 from sysfs.quantity import bytes_text
@@ -45,7 +54,7 @@ def _heading(text: str, lead: str) -> Cells:
 
 
 def _row(device: InventoryDevice, use: DeviceUse, holders: Sequence[str]) -> Cells:
-    words = [] if device.is_healthy else ["unhealthy"]
+    words = [] if device.is_healthy else [ailment_of(device)]
     if device.resources.get(GPU_MEMORY):
         words.append(f"{bytes_text(device.resources[GPU_MEMORY])} of memory")
     vfs = [vf.bus for group in device.vf_groups for vf in group.vfs]

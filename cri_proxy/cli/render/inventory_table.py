@@ -55,10 +55,11 @@ def _remarks(devices: Sequence[InventoryDeviceView]) -> Iterator[str]:
         policies = ", ".join(sorted(policy for who, policy in alone if who == container))
         named = f" ({policies})" if policies else ""
         yield f"{container}: {','.join([*([str(minors)] if minors else []), *words])}{named}"
-    unhealthy = NodeSet.of(device.minor for device in devices if not device.is_healthy)
+    sick = [device for device in devices if not device.is_healthy]
+    ailments = {device.ailment: [d.minor for d in sick if d.ailment == device.ailment] for device in sick}
     missing = NodeSet.of(device.minor for device in devices if device.is_missing)
-    if unhealthy:
-        yield f"unhealthy: {unhealthy}"
+    for ailment, numbers in ailments.items():
+        yield f"unhealthy: {NodeSet.of(numbers)}{f' ({ailment})' if ailment else ''}"
     if missing:
         yield f"no longer listed: {missing}"
 

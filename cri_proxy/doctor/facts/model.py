@@ -101,10 +101,11 @@ class ProxyFacts:
 
     ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
     commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
-    it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices; ``cdi`` is how containers get
-    these, '' when unknown. ``disagreements`` are those of sources of devices, ``held_twice`` devices with several
-    holders. ``shows_gpus``: containers without a GPU may see NVIDIA's. ``node_name``: '' when unknown.
-    ``is_enabled``: a boot starts it; None where systemd has no such unit.
+    it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices, ``health_problem`` why the
+    health of devices cannot be read; ``cdi`` is how containers get CDI devices, '' when unknown. ``disagreements`` are
+    those of sources of devices, ``held_twice`` devices with several holders. ``shows_gpus``: containers without a GPU
+    may see NVIDIA's. ``node_name``: '' when unknown. ``is_enabled``: a boot starts it; None where systemd has no such
+    unit.
     """
 
     listen: str = ""
@@ -121,6 +122,7 @@ class ProxyFacts:
     disagreements: tuple[str, ...] = ()
     held_twice: tuple[str, ...] = ()
     shows_gpus: bool = False
+    health_problem: str = ""
     cdi: str = ""
     cdi_problems: tuple[str, ...] = ()
 

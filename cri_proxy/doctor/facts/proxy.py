@@ -56,6 +56,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         disagreements=_texts(inventory, "disagreements"),
         held_twice=_texts(status, "held_twice"),
         shows_gpus=_at(inventory, "shows_gpus") is True,
+        health_problem=str(_at(inventory, "health_problem") or ""),
         cdi=str(_at(cdi, "text") or ""),
         cdi_problems=_texts(cdi, "problems"),
     )

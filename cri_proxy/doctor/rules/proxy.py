@@ -106,6 +106,12 @@ def devices(facts: HostFacts) -> Iterator[Finding]:
             problem,
             "delete one of the pods; ask on this node for devices of a type in one way, in resources or by annotation",
         )
+    if facts.proxy.health_problem:
+        yield FindingCode.DEVICE_HEALTH.finding(
+            f"the health of devices cannot be read, what was known last stays: {facts.proxy.health_problem}",
+            "run the command of devices.healthCommand, or read the file of devices.health, as the daemon's user does; "
+            "`cri-proxy devices list --health FILE` reads such a report",
+        )
     if facts.proxy.shows_gpus:
         yield FindingCode.VISIBLE_GPUS.finding(
             "a container without a GPU keeps its own NVIDIA_VISIBLE_DEVICES, and NVIDIA's runtime shows it the GPUs "

@@ -23,6 +23,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.in_force.symlinks import Lookups, directories_to_watch
 from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.driver_names import DriverIdentifiers
+from cri_proxy.inventory.health_watch import HealthWatch
 from cri_proxy.kubelet.device_plugin.resource import OPTIONS, served_resource
 from cri_proxy.kubelet.device_plugin.server import ResourceService
 from cri_proxy.kubelet.device_plugin.settings import PluginResource, PluginSettings
@@ -143,6 +144,7 @@ class DevicePlugin:
         self._clock = clock
         self._cdi = CdiFiles(settings.sources.sysfs_root)
         self._identifiers = DriverIdentifiers(settings.sources.sysfs_root, FileWorkers(None, most=1))
+        self._health = HealthWatch(lambda: settings.health, FileWorkers(None, most=1), log.warning)
         self._known = PluginKnowledge()
         self._services: dict[str, ResourceService] = {}
         self._registered: dict[str, SocketId] = {}
@@ -162,6 +164,7 @@ class DevicePlugin:
         found = await asyncio.to_thread(self._settings.sources.read)
         for problem in found.problems:
             raise ConfigError(problem.source, problem.line, "", problem.problem)
+        await self._health.ask()
         await self._use(found)
         try:
             for name in self._services:
@@ -179,6 +182,8 @@ class DevicePlugin:
             *(sources.watch(), sources.poll(), _asked_at(reload, sources)),
             *(self._sockets.watch(), self._sockets.poll()),
         ]
+        if not self._settings.health.is_none:
+            works += [self._health.keep(self._use_again), self._health.poll(self._clock)]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]
             systemd.notify("READY=1")
@@ -192,6 +197,8 @@ class DevicePlugin:
     async def _take(self, found: PluginKnowledge, is_asked: bool) -> None:
         """Serve what the sources say now; what one that cannot be used said last stays. Who asks is told anyway."""
         before, after = self._known, found
+        if is_asked:
+            self._health.ask_now()
         for problem in found.problems:
             if is_asked or problem not in before.problems:
                 self._log.error(
@@ -212,7 +219,8 @@ class DevicePlugin:
             if note not in self._known.notes:
                 self._log.warning(events.MACHINE_NOTE, reason=note)
         self._known = known
-        inventory = await self._identifiers.filled(known.inventory or EMPTY_INVENTORY)
+        inventory = self._health.applied(await self._identifiers.filled(known.inventory or EMPTY_INVENTORY))
+        self._health.tell(inventory)
         for resource in self._settings.resources:
             served = await asyncio.to_thread(served_resource, resource, inventory, known)
             service = self._services.get(resource.endpoint)
@@ -227,6 +235,10 @@ class DevicePlugin:
                     lost=partial(self._lose, resource),
                     log=self._log,
                 )
+
+    async def _use_again(self) -> None:
+        """Serve what the sources said last, with the health that is known now."""
+        await self._use(self._known)
 
     def _missing(self) -> frozenset[str]:
         return frozenset(name for name, service in dict(self._services).items() if not service.is_published)

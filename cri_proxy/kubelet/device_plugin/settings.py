@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.errors import COMMAND_LINE, ConfigError
+from cri_proxy.inventory.health_source import NO_HEALTH, HealthSource
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from policies.devices import DEVICE_TYPES, WHOLE_DEVICES, DeviceOffer, offer_of
 
@@ -39,11 +40,15 @@ class PluginResource:
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """The files to read, the resources to offer, and the directory that holds the kubelet's socket and ours."""
+    """The files to read, the resources to offer, and the directory that holds the kubelet's socket and ours.
+
+    ``health`` is asked for the health of the devices.
+    """
 
     sources: PluginSources
     resources: tuple[PluginResource, ...]
     directory: Path = PLUGIN_DIRECTORY
+    health: HealthSource = NO_HEALTH
 
 
 def plugin_resources(names: Sequence[str], forms: Sequence[str]) -> tuple[PluginResource, ...]:

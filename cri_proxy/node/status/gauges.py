@@ -58,6 +58,10 @@ def inventory_samples(view: InventoryFileView | None, devices: Sequence[Inventor
         yield from (
             Sample(catalog.INVENTORY_DEVICES, counts[kind, state], (kind, state)) for state in catalog.INVENTORY_STATES
         )
+    sick = Counter(device.type for device in devices if not device.is_healthy)
+    yield from (Sample(catalog.UNHEALTHY_DEVICES, sick[kind], (kind,)) for kind in sorted({d.type for d in devices}))
+    if view is not None:
+        yield Sample(catalog.HEALTH_IS_KNOWN, not view.health_problem)
     if view is not None and view.file:
         yield from _reloads(catalog.INVENTORY_RELOADS, view.report)
         yield Sample(catalog.INVENTORY_IS_GOOD, view.report.is_good)

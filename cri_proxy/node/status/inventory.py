@@ -31,6 +31,7 @@ class InventoryFileView:
     report: FilesReport = field(metadata=FLAT)
     disagreements: tuple[str, ...] = ()
     shows_gpus: bool = False
+    health_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class InventoryDeviceView:
     """A device of the inventory, or one that is held and ``is_missing`` there.
 
     ``free`` is what is left of its 100 units (of a GPU the smaller of core and memory), ``free_vfs`` of its ``vfs``.
+    ``ailment`` is why it is unhealthy, as far as a source tells that.
     """
 
     type: str
@@ -65,6 +67,7 @@ class InventoryDeviceView:
     vfs: int = 0
     free_vfs: int = 0
     holders: tuple[HolderView, ...] = ()
+    ailment: str = ""
 
 
 def inventory_views(joined: JoinedDevices, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
@@ -134,4 +137,5 @@ def _view(
         vfs=len(vfs),
         free_vfs=len(vfs - {part.vf for _, part in held}),
         holders=holders,
+        ailment=device.ailment,
     )

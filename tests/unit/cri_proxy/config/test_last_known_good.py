@@ -24,6 +24,7 @@ KEPT = KnownGood(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt"
 TEXTS: dict[str, tuple[str, ...]] = {
     "availableResources.cpu": ("cpuset:0-3,8", "exclude-cpuset:0", "/kubepods", "kubepods/x"),
     "reservedResources.cpu": ("750m", "2", "cpuset:0", "exclude-cpuset:4-5"),
+    "reservedResources.memory": ("2Gi", "0-1=1Gi", "3=512Mi"),
     "topologyAware.PoolWeights": ("cpu=1", "memory=100", "cpu=0"),
     "topologyAware.DeviceCPUs": ("avoid", "ignore", "keep=8"),
     "memoryKinds": ("2-3=pmem", "0=hbm", "1=dram"),
@@ -45,6 +46,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "nodeGroup": ("", "rt"),
     "costs.dir": ("", "/etc/costs"),
     "devices.inventory": ("", "/etc/devices.yaml"),
+    "devices.health": ("", "/run/health"),
+    "devices.healthCommand": ("", "/usr/bin/nvidia-smi -q -x", "/bin/probe 'gpu 0'"),
 }
 
 

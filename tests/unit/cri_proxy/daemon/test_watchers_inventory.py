@@ -1,6 +1,7 @@
 """The inventory file is followed by a daemon that serves: written, spoilt, replaced, named by another option."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,25 @@ async def test_a_bad_file_changes_nothing_until_it_is_corrected(scene: Inventory
     await scene.has(2)
     scene.announce(ONE)
     await scene.has(1)
+
+
+class HealthScene(InventoryScene):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.health = directory / "health"
+        self.health.write_text("gpu 0 ok\n")
+        self.file.write_text(TWO)
+        self.write(f"{CONFIG}devices: {{inventory: {self.file}, health: {self.health}}}\n")
+
+    def is_sick(self, minors: list[int]) -> bool:
+        return [device.minor for device in self.policy().devices.devices if not device.is_healthy] == minors
+
+
+async def test_a_device_that_is_reported_as_unhealthy_is_so_until_it_is_reported_as_healthy(tmp_path: Path) -> None:
+    scene = HealthScene(tmp_path)
+    async with started(scene):
+        await scene.has(2)
+        for text, sick in (("gpu 1 unhealthy fan", [1]), ("gpu 1 perhaps", [1]), ("gpu 1 ok", [])):
+            scene.health.write_text(text)
+            scene.watchers.reload()
+            await holds(f"{sick} are unhealthy", partial(scene.is_sick, sick))

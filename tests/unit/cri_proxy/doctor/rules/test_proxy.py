@@ -114,6 +114,15 @@ def test_a_device_with_two_holders_is_found() -> None:
     assert "in resources or by annotation" in found.remedy
 
 
+def test_a_health_of_devices_that_cannot_be_read_is_found() -> None:
+    found = only(devices, healthy(proxy=proxy(health_problem="/bin/probe: exit status 6")))
+    assert (found.code, found.text) == (
+        "device-health",
+        "the health of devices cannot be read, what was known last stays: /bin/probe: exit status 6",
+    )
+    assert "devices list --health FILE" in found.remedy
+
+
 def test_gpus_that_containers_see_by_their_own_variable_are_found() -> None:
     found = only(devices, healthy(proxy=proxy(shows_gpus=True)))
     assert (found.code, "set visibleDevices: void" in found.remedy) == ("visible-gpus", True)

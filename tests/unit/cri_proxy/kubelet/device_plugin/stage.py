@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 from cri_proxy.clock import SystemClock
+from cri_proxy.inventory.health_source import NO_HEALTH, HealthSource
 from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings, plugin_resources
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
@@ -55,8 +56,9 @@ def settings_of(
     sources: PluginSources,
     names: Sequence[str] = (),
     forms: Sequence[str] = (),
+    health: HealthSource = NO_HEALTH,
 ) -> PluginSettings:
-    return PluginSettings(sources, plugin_resources(names, forms), directory)
+    return PluginSettings(sources, plugin_resources(names, forms), directory, health)
 
 
 @asynccontextmanager

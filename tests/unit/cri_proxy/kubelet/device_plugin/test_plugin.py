@@ -10,6 +10,7 @@ import pytest
 from grpc import aio
 
 from cri_proxy.errors import ConfigError
+from cri_proxy.inventory.health_source import HealthSource
 from cri_proxy.kubelet.device_plugin.plugin import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
@@ -305,3 +306,24 @@ async def test_a_device_that_a_scan_cannot_read_is_told_once(tmp_path: Path, kub
         await plugin.says("devices_reloaded")
     (line,) = plugin.lines("machine_note")
     assert "0000:20:00.0/class: expected a hexadecimal number" in str(line["reason"])
+
+
+async def test_the_kubelet_learns_which_devices_are_reported_as_unhealthy(
+    tmp_path: Path, inventory: Path, kubelet: DeviceKubelet
+) -> None:
+    report = tmp_path / "health"
+    report.write_text("gpu 0 unhealthy fan\n")
+    probe = tmp_path / "probe"
+    probe.write_text(f"#!/bin/sh\nexec cat {report}\n")
+    probe.chmod(0o755)
+    source = HealthSource(command=(str(probe),))
+    sources = PluginSources(inventory, sysfs_root=tmp_path)
+    async with running(settings_of(tmp_path / "plugins", sources, health=source)) as plugin:
+        await holds("the kubelet knows both", lambda: kubelet.knows(GPU, RDMA))
+        assert kubelet.plugins[GPU].healthy == ("gpu-1",)
+        assert (await refused(kubelet, GPU, "gpu-0"))[1].startswith("gpu-0: cri-proxy.io/gpu has it as unhealthy")
+        report.write_text("gpu 0 ok\n")
+        await holds("it is healthy again", lambda: kubelet.plugins[GPU].healthy == ("gpu-0", "gpu-1"))
+        report.write_text("gpu 0 perhaps\n")
+        assert str((await plugin.says("health_unknown"))["reason"]).startswith(f"{probe}:1: expected DEVICE ok")
+        assert kubelet.plugins[GPU].healthy == ("gpu-0", "gpu-1")

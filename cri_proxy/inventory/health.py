@@ -1,0 +1,181 @@
+"""Read which devices are unhealthy from what a file or a command reports: lines of our own, or NVIDIA's tools. Pure.
+
+Sources: ``nvidia-smi --help-query-gpu``, the elements of ``nvidia-smi -q -x``, and messages of NVIDIA's driver in the
+kernel log (NVIDIA, "XID Errors").
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from cri_proxy.foreign_text import admit
+from cri_proxy.yaml_fields import DocumentError
+from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, address_in, identities_of, uuid_in
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_REASON_BYTES: Final = 120
+_TYPES: Final = "|".join(DEVICE_TYPES)
+_LINE: Final = re.compile(rf"((?:{_TYPES})[ -]\d{{1,5}}|[\w.:-]+):?\s+(ok|healthy|unhealthy)\b:?\s*(.*)", re.ASCII)
+_NUMBERED: Final = re.compile(rf"({_TYPES})[ -](\d{{1,5}})", re.ASCII)
+_EXPECTED: Final = (
+    "expected DEVICE ok or DEVICE unhealthy REASON, where DEVICE is as gpu 0, its PCI address or its uuid; the CSV of "
+    "nvidia-smi --query-gpu with pci.bus_id or uuid; or the XML of nvidia-smi -q -x"
+)
+_XID: Final = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)\): (\d{1,4})")
+# Of an application, not of the GPU, by NVIDIA's catalogue; 31 and 13 are its own wild addresses.
+_XIDS_OF_APPLICATIONS: Final = frozenset((13, 31, 43, 45, 68, 109))
+_LOST: Final = re.compile(r"device handle for GPU\s*([0-9a-fA-F:.]+):\s*(.*)")
+_GPU_COLUMNS: Final = ("pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid")
+_PENDING: Final = (
+    *("retired_pages.pending", "retired_pages.pending_retirement", "retired_pages.pending_blacklist"),
+    *("remapped_rows.failure", "remapped_rows.remapped_row_failure"),
+    *("remapped_rows.pending", "remapped_rows.remapped_row_pending"),
+    *("reset_status.reset_required", "gpu_reset_status.reset_required"),
+)
+_GROUPS_IN_XML: Final = ("ecc_errors", "retired_pages", "remapped_rows", "gpu_reset_status", "gpu_recovery_action")
+_NOTHING: Final = frozenset(("", "none", "n/a", "[n/a]", "[not supported]", "no", "0"))
+_FAILED: Final = ("is lost", "err!", "unknown error", "requires reset", "fallen off")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """The health of a device; ``name`` is one of its identities, ``problem`` is '' for a healthy one."""
+
+    name: str
+    problem: str = ""
+
+
+def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
+    r"""Return the health of each device that a report names, once. Raises DocumentError; an empty report is an error.
+
+    >>> read_health("gpu 0 ok\n0000:2a:00.0 unhealthy fan failed", "/run/health")
+    (DeviceHealth(name='gpu 0', problem=''), DeviceHealth(name='0000:2a:00.0', problem='fan failed'))
+    """
+    if not text.strip():
+        raise DocumentError(source, 0, f"an empty report: {_EXPECTED}")
+    found: dict[str, DeviceHealth] = {}
+    for health in _of_xml(text, source) if text.lstrip().startswith("<") else _of_lines(text, source):
+        before = found.get(health.name)
+        if before is None or not before.problem:
+            found[health.name] = replace(health, problem=admit(health.problem, _REASON_BYTES))
+    return tuple(found.values())
+
+
+def lost_gpus(text: str) -> tuple[DeviceHealth, ...]:
+    """Return the GPUs that NVIDIA's tools cannot reach, as they tell before they fail."""
+    found = (_LOST.search(line) for line in text.splitlines())
+    return tuple(DeviceHealth(address_in(lost[1]), lost[2].strip() or "lost") for lost in found if lost is not None)
+
+
+def with_health(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> DeviceInventory:
+    """Return the inventory with these devices as unhealthy, beside those that it has so itself."""
+    problems = {health.name: health.problem for health in reported if health.problem}
+    if not problems:
+        return inventory
+    return replace(inventory, devices=tuple(_with_problem(device, problems) for device in inventory.devices))
+
+
+def unknown_devices(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> tuple[str, ...]:
+    """Return the names of reported devices by type and number that the inventory does not have."""
+    known = {identity for device in inventory.devices for identity in identities_of(device)}
+    return tuple(each.name for each in reported if " " in each.name and each.name not in known)
+
+
+def _with_problem(device: InventoryDevice, problems: Mapping[str, str]) -> InventoryDevice:
+    problem = next((problems[name] for name in identities_of(device) if name in problems), "")
+    return replace(device, is_healthy=False, ailment=device.ailment or problem) if problem else device
+
+
+def _of_lines(text: str, source: str) -> Iterator[DeviceHealth]:
+    columns: Sequence[str] = ()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        xid, lost = _XID.search(line), _LOST.search(line)
+        if not line or line.startswith("#"):
+            continue
+        if lost is not None:
+            yield DeviceHealth(address_in(lost[1]), lost[2].strip() or "lost")
+        elif xid is not None:
+            if int(xid[2]) not in _XIDS_OF_APPLICATIONS:
+                yield DeviceHealth(address_in(f"{xid[1]}.0"), f"Xid {xid[2]}")
+        elif "," in line:
+            cells = [cell.strip() for cell in line.split(",")]
+            if not columns:
+                columns = _columns(cells, source, number)
+            else:
+                yield _of_row(dict(zip(columns, cells, strict=False)), source, number)
+        else:
+            yield _of_line(line, source, number)
+
+
+def _of_line(line: str, source: str, number: int) -> DeviceHealth:
+    found = _LINE.fullmatch(line)
+    name = _name(found[1]) if found is not None else ""
+    if found is None or not name:
+        raise DocumentError(source, number, f"{_EXPECTED}; got {admit(repr(line[:60]))}")
+    return DeviceHealth(name, (found[3].strip() or "unhealthy") if found[2] == "unhealthy" else "")
+
+
+def _name(text: str) -> str:
+    """Return the identity of a device that a report calls so, '' for another text."""
+    numbered = _NUMBERED.fullmatch(text)
+    return f"{numbered[1]} {int(numbered[2])}" if numbered is not None else address_in(text) or uuid_in(text)
+
+
+def _columns(cells: Sequence[str], source: str, number: int) -> Sequence[str]:
+    """Return the columns of a CSV by name, without their units."""
+    columns = [cell.partition(" [")[0].lower() for cell in cells]
+    if not set(columns) & set(_GPU_COLUMNS):
+        raise DocumentError(source, number, "no column tells the GPU: query pci.bus_id or uuid too, without noheader")
+    return columns
+
+
+def _of_row(row: Mapping[str, str], source: str, number: int) -> DeviceHealth:
+    name = next((found for column in _GPU_COLUMNS if column in row and (found := _name(row[column]))), "")
+    if not name:
+        raise DocumentError(source, number, f"no PCI address or uuid in {admit(repr(','.join(row.values())[:60]))}")
+    return DeviceHealth(name, next(filter(None, (_problem(*pair) for pair in row.items())), ""))
+
+
+def _of_xml(text: str, source: str) -> Iterator[DeviceHealth]:
+    from xml.etree import ElementTree  # only where such a report is read, and there in a helper process
+
+    if "<!ENTITY" in text:
+        raise DocumentError(source, 0, "declares entities, which nvidia-smi does not: give its own output")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise DocumentError(source, error.position[0], f"not XML: {error}") from None
+    gpus = list(root.iter("gpu"))
+    if not gpus:
+        raise DocumentError(source, 0, f"no <gpu> in it: {_EXPECTED}")
+    for gpu in gpus:
+        name = address_in(gpu.get("id") or gpu.findtext("pci/pci_bus_id") or "") or _name(gpu.findtext("uuid") or "")
+        if name:
+            values = (pair for group in _GROUPS_IN_XML for each in gpu.findall(group) for pair in _values(each, group))
+            yield DeviceHealth(name, next(filter(None, (_problem(*pair) for pair in values)), ""))
+
+
+def _values(element: "Element", path: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts below an element by their paths: ``ecc_errors.volatile.dram_uncorrectable``."""
+    if not len(element):
+        yield path, (element.text or "").strip()
+    for child in element:
+        yield from _values(child, f"{path}.{child.tag}")
+
+
+def _problem(name: str, value: str) -> str:
+    """Return what is wrong with a GPU by one of its values, '' = nothing."""
+    word = value.lower()
+    if any(failed in word for failed in _FAILED):
+        return f"{name}: {value.strip('[]')}"
+    if word in _NOTHING or word.startswith("[n/a"):
+        return ""
+    # Those since the driver was loaded: what it has met in its whole life may be mended.
+    is_uncorrected = name.startswith("ecc") and "volatile" in name and ("uncorrect" in name or "double_bit" in name)
+    if is_uncorrected and word.isdecimal():
+        return f"{value} uncorrected memory errors ({name})"
+    is_pending = name in _PENDING or name.endswith("recovery_action")
+    return f"{name}: {value}" if is_pending else ""
