@@ -168,7 +168,8 @@ class DeviceSources:
         if health_source(config.devices) != health_source(self._options):
             self.health.ask_now()
         self._options = config.devices
-        self.health.tell(known.inventory)
+        if known.inventory.devices:
+            self.health.tell(known.inventory)
         before = self._numbers
         if config.devices.scan and (numbers := before.after(known.inventory)) != before:
             self._numbers = numbers

@@ -5,13 +5,13 @@ import selectors
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cri_proxy.clock import steady_seconds
 from cri_proxy.foreign_files.beneath import FileRefused, read_text
 from cri_proxy.foreign_text import admit
 from cri_proxy.inventory.health import DeviceHealth, lost_gpus, read_health
@@ -90,24 +90,35 @@ def _run(command: Sequence[str], within_seconds: float) -> tuple[int, str]:
     """Return the exit status of a command, below 0 for a signal, and its output. Raises OSError and DocumentError."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a helper lets the kernel reap: then no status would be known
-    process = subprocess.Popen(
-        list(command),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env=os.environ | {"LC_ALL": "C"},
-    )
-    assert process.stdout is not None
-    until_seconds = time.monotonic() + within_seconds
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as output:
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env=os.environ | {"LC_ALL": "C"},
+            )
+        finally:
+            os.close(writing)
+        return _ended(command[0], process, output.fileno(), within_seconds)
+
+
+def _ended(name: str, process: subprocess.Popen[bytes], output: int, within_seconds: float) -> tuple[int, str]:
+    """Return the exit status of the program of this name, and what it prints; end it where that takes too long.
+
+    Raises DocumentError.
+    """
+    until_seconds = steady_seconds() + within_seconds
     problem = f"no end within {within_seconds:.3g} s"
     try:
-        with process.stdout as out:
-            data = _read(out.fileno(), until_seconds)
+        data = _read(output, until_seconds)
         if data is not None and len(data) > _MOST_BYTES:
             problem = f"prints more than {_MOST_BYTES} bytes"
         elif data is not None:
-            status = process.wait(max(0.0, until_seconds - time.monotonic()))
+            status = process.wait(max(0.0, until_seconds - steady_seconds()))
             return status, data.decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
         pass
@@ -115,7 +126,7 @@ def _run(command: Sequence[str], within_seconds: float) -> tuple[int, str]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # also what it has started
         process.wait()
-    raise DocumentError(command[0], 0, problem)
+    raise DocumentError(name, 0, problem)
 
 
 def _read(descriptor: int, until_seconds: float) -> bytes | None:
@@ -124,7 +135,7 @@ def _read(descriptor: int, until_seconds: float) -> bytes | None:
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while len(found) <= _MOST_BYTES:
-            if not selector.select(max(0.0, until_seconds - time.monotonic())):
+            if not selector.select(max(0.0, until_seconds - steady_seconds())):
                 return None
             chunk = os.read(descriptor, _CHUNK_BYTES)
             if not chunk:

@@ -13,7 +13,7 @@ EXAMPLES = sorted(path.stem for path in (ROOT / "configs" / "devices").glob("*.y
 def test_the_page_shows_what_its_commands_answer(tmp_path: Path) -> None:
     """After a change that was meant: ``python -m tests.golden.devices_page`` writes the answers."""
     page = PAGE.read_text()
-    assert page.count("$ cri-proxy devices") == 10
+    assert page.count("$ cri-proxy devices") == 11
     assert answered(page, tmp_path) == page
 
 

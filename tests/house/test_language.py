@@ -47,7 +47,7 @@ ENGINEERING = """
     convert feature inline publish
     input intercept interest interval invariant key kind known lag language last layout level lexer line link lint load
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
-    number object observer offer open operation option order ordered outcome outline output override packing parse
+    health number object observer offer open operation option order ordered outcome outline output override packing parse
     parser part matrix partition
     problems remedies terminal
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
