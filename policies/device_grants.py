@@ -81,7 +81,8 @@ class DeviceGrant:
         return str(self.minor) if self.amount == 100 else f"{self.minor}:{self.amount}"
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.minor}" + (f" VF {self.vf}" if self.vf else "")
+        word = "part" if self.kind == "gpu" else "VF"
+        return f"{self.kind} {self.minor}" + (f" {word} {self.vf}" if self.vf else "")
 
 
 @dataclass(frozen=True, slots=True)

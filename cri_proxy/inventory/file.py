@@ -129,6 +129,7 @@ DEVICE: Final = Table(
     KeyRow("root", TEXT, "root complex above it, as `pci0000:3a`", field="path.root", unwritten=""),
     KeyRow("switches", each(TEXT), "bridges and switches above it", field="path.switches", unwritten=()),
     KeyRow("uuid", _once("the uuid", str), "its driver's identifier", also=("id",), unwritten=""),
+    KeyRow("parts", each(TEXT), "of a GPU, the identifiers of its MIG instances, `MIG-…`", unwritten=()),
     KeyRow("vendor", TEXT, "of a GPU, as `nvidia` or `amd`; left out: resources of all vendors match", unwritten=""),
     ignored=("type", "moduleID", "topology", "conditions", "socketID"),  # of Koordinator's devices
 )

@@ -6,6 +6,7 @@ GPUs are given in shares those most in use first, so that whole ones stay free, 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
@@ -14,6 +15,9 @@ from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup
 from policies.devices.usage import DeviceUse, Usage
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
+from sysfs.text import some
+
+_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
     """Return what the device itself has too little of."""
     if demand.hint.exclusive is ExclusivePolicy.DEVICE_LEVEL and not use.is_idle:
         return "in use (DeviceLevel asks for an idle one)"
+    if device.kind == GPU and use.vfs:
+        return f"parts of it (MIG) are in use: {some(sorted(use.vfs), _SHOWN)}"
     if (demand.units or 0) + use.units > WHOLE:
         return f"in use: {WHOLE - use.units} of {WHOLE} units free" if use.units < WHOLE else "in use"
     if demand.hint.vf_selector is not None and all(vf.bus in use.vfs for vf in _matching_vfs(demand, device)):

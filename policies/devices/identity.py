@@ -5,6 +5,7 @@ device are told apart by no letter case, and cost files drop the dash before a n
 """
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -19,6 +20,9 @@ _KINDS: Final = dict.fromkeys((*WHOLE_GPUS, *AMD_PARTS, GPU_UNITS), GPU) | dict(
 
 _ADDRESS: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:(?:gpu|mig)-?)?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
+_PART_BY_INDEX: Final = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.+-]+)/(?:gpu-?)?(\d{1,4}):(\d{1,4})", re.ASCII)
+_PART_OF_UUID: Final = re.compile(r"[^/]+/[^/]+/(MIG-(GPU-[0-9a-fA-F-]+)/\d{1,4}/\d{1,4})", re.ASCII)
+_PART_BY_UUID: Final = re.compile(r"[^/]+/[^/]+/(MIG-[0-9a-fA-F-]+)", re.ASCII)
 _SHORT_UUID: Final = re.compile(r"(?:GPU|MIG)-?[0-9a-fA-F-]+")
 
 
@@ -63,6 +67,32 @@ def identities_held(grant: DeviceGrant) -> tuple[str, ...]:
     else:
         own = (f"{grant.kind} {grant.minor}",)
     return (*own, *grant.known_as, *(identities_named(grant.listed_as) if grant.listed_as else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPart:
+    """A part of a GPU (MIG instance) by its own name; ``parent`` is an identity of the GPU, '' where none is told."""
+
+    name: str
+    parent: str = ""
+
+
+def gpu_part(name: str) -> GpuPart | None:
+    """Return the part of a GPU that a name in the form of cost files is of; None for a name of none.
+
+    Sources: ``nvidia-ctk cdi generate`` (``nvidia.com/gpu=0:1``, GPU and instance by index), NVIDIA's device plugin
+    (resources as ``nvidia.com/mig-1g.10gb``, ids ``MIG-UUID``, of drivers before R470 ``MIG-GPU-UUID/1/0``).
+
+    >>> gpu_part("nvidia.com/mig-1g.10gb/0:1"), gpu_part("nvidia.com/gpu/MIG-5a-7c")
+    (GpuPart(name='0:1', parent='gpu 0'), GpuPart(name='MIG-5a-7c', parent=''))
+    >>> gpu_part("nvidia.com/gpu/0")
+    """
+    if (found := _PART_BY_INDEX.fullmatch(name)) is not None:
+        return GpuPart(f"{found[1]}:{found[2]}", f"{GPU} {int(found[1])}")
+    if (found := _PART_OF_UUID.fullmatch(name)) is not None:
+        return GpuPart(found[1], uuid_in(found[2]))
+    found = _PART_BY_UUID.fullmatch(name)
+    return GpuPart(found[1]) if found is not None else None
 
 
 def strength(identity: str) -> int:

@@ -78,7 +78,7 @@ class InventoryDevice:
     ``statements`` are those of its sources, in the order in which they count; the same device is the same whichever
     source lists it. ``alike`` are the types under which a list may have it, of which its own is one. ``formerly`` are
     types and minors of its address before it had these: containers may hold it by them. ``ailment`` is why it is
-    unhealthy, '' where no source says.
+    unhealthy, '' where no source says. ``parts`` are identifiers of a GPU's MIG instances.
     """
 
     kind: str
@@ -97,6 +97,7 @@ class InventoryDevice:
     alike: tuple[str, ...] = field(default=(), compare=False)
     formerly: tuple[DeviceKey, ...] = ()
     ailment: str = field(default="", compare=False)
+    parts: tuple[str, ...] = ()
 
     @property
     def stated(self) -> tuple[Statement, ...]:

@@ -13,7 +13,15 @@ from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey, listed_only
 from policies.devices.device_types import GPU
-from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength, uuid_in
+from policies.devices.identity import (
+    address_in,
+    gpu_part,
+    identities_held,
+    identities_named,
+    identities_of,
+    strength,
+    uuid_in,
+)
 from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice, Statement
 from policies.devices.plugin.variables import VF_UNITS
 from sysfs.cpuset import CpuSet, NodeSet
@@ -43,6 +51,8 @@ class Piece:
     def __str__(self) -> str:
         if self.device is None:
             return self.names[0]
+        if self.vf and self.device.kind == GPU:
+            return f"part {self.vf} of {self.device.kind} {self.device.minor}"
         return f"VF {self.vf}" if self.vf else f"{self.device.kind} {self.device.minor}"
 
 
@@ -68,7 +78,22 @@ class JoinedDevices:
         ['gpu 0', 'gpu 0', 'None']
         """
         found = (self._by_identity.get(identity) for identity in identities_named(name))
-        return next((piece for piece in found if piece is not None), None)
+        return next((piece for piece in found if piece is not None), None) or self.part_named(name)
+
+    def part_named(self, name: str, at: str = "") -> Piece | None:
+        """Return the part of a GPU behind such a name, None where there is none; ``at`` is the GPU's PCI address.
+
+        >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, parts=("MIG-5a",)),)))
+        >>> [str(gpus.part_named(f"nvidia.com/gpu/{instance}")) for instance in ("0:1", "MIG-5A", "MIG-7c", "0")]
+        ['part 0:1 of gpu 0', 'part MIG-5A of gpu 0', 'None', 'None']
+        """
+        part = gpu_part(name)
+        if part is None:
+            return None
+        listed = (each for each in self.inventory.devices if part.name.lower() in map(str.lower, each.parts))
+        whole = self._by_identity.get(part.parent) or self._by_identity.get(address_in(at))
+        device = next(listed, None) or (whole.device if whole is not None else None)
+        return Piece(device, part.name) if device is not None and device.kind == GPU else None
 
     def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
         """Return the pieces that are here by which the device of this grant is or was known.

@@ -61,6 +61,8 @@ def _row(device: InventoryDevice, use: DeviceUse, holders: Sequence[str]) -> Cel
     if vfs:
         taken = len(use.vfs & set(vfs))
         words.append(plural(len(vfs), "VF") + (f" ({taken} in use)" if taken else ""))
+    if device.parts:
+        words.append(f"{plural(len(device.parts), 'part')} (MIG)")
     words += (f"{key}={value}" for key, value in sorted(device.labels.items()))
     if not use.is_idle:
         words.append(f"{WHOLE - max(use.units, use.memory.numerator // use.memory.denominator)} of {WHOLE} free")

@@ -1,8 +1,9 @@
 """The CDI names of the inventory's devices, and the devices behind CDI names and the kubelet's ids. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from policies.device_grants import DeviceGrant
@@ -42,15 +43,20 @@ def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
     return _names(InventoryDevice(grant.kind, grant.number) if device is None else device)
 
 
-def devices_named(names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
+def devices_named(
+    names: Iterable[str], joined: JoinedDevices, places: Mapping[str, str] = MappingProxyType({})
+) -> tuple[DeviceGrant, ...]:
     """Return the devices that these CDI names are of, each once, as others chose them; other names are no matter.
+
+    ``places`` has the PCI address behind a name, as its specification tells: which GPU a part is of.
 
     >>> gpus = DeviceInventory((InventoryDevice("gpu", 0), InventoryDevice("gpu", 1)))
     >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], JoinedDevices(gpus))]
     ['gpu 1']
     """
-    pieces = dict.fromkeys(piece for name in names for piece in _pieces(name, joined))
-    return tuple(map(joined.given, pieces))
+    pieces = (piece for name in names for piece in _pieces(name, joined, places.get(name, "")))
+    given = map(joined.given, dict.fromkeys(pieces))
+    return tuple({(grant.key, grant.vf): grant for grant in given}.values())
 
 
 def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
@@ -68,7 +74,8 @@ def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[Devi
         device, is_shared, _ = name.partition(_SHARE)
         piece = joined.meant(device)
         if piece is not None:
-            found[piece] = replace(joined.given(piece), is_shared=bool(is_shared))
+            grant = replace(joined.given(piece), is_shared=bool(is_shared))
+            found[grant.key, grant.vf] = grant
     return tuple(found.values())
 
 
@@ -86,13 +93,13 @@ def source_of(name: str, joined: JoinedDevices) -> str:
     return f"{part[1]}/{part[2]}" if part is not None else ""
 
 
-def _pieces(name: str, joined: JoinedDevices) -> Iterator[Piece]:
-    """Yield the pieces of hardware behind a CDI name."""
+def _pieces(name: str, joined: JoinedDevices, at: str) -> Iterator[Piece]:
+    """Yield the pieces of hardware behind a CDI name, which its specification has ``at`` a PCI address."""
     kind, _, instance = name.partition("=")
     if instance == _ALL:
         yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
-    piece = joined.meant(f"{kind}/{instance}")
-    if piece is not None and (kind not in _OF_VENDORS or piece.device is None or _is_of_kind(piece, kind)):
+    piece = joined.meant(f"{kind}/{instance}") or joined.part_named(f"{kind}/{instance}", at)
+    if piece is not None and (kind not in _OF_VENDORS or piece.device is None or kind in _vendor_kinds(piece.device)):
         yield piece
 
 

@@ -7,12 +7,13 @@ a pod can write too.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.cdi.variables import kind_of
 from cri_proxy.cri.device_names.names import AllocatedDevices
-from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.device_sources import cdi_names, via_cdi
 from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import DeviceLocality
@@ -23,26 +24,36 @@ Problems = tuple[AnnotationProblem, ...]
 
 
 def given_devices(
-    config: pb.ContainerConfig, joined: JoinedDevices, allocated: Iterable[str] = ()
+    config: pb.ContainerConfig,
+    joined: JoinedDevices,
+    allocated: Iterable[str] = (),
+    hints: Iterable[DeviceLocality] = (),
 ) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
-    names, RESOURCE/ID.
+    names, RESOURCE/ID. ``hints`` are the places of the container's devices.
     """
     annotated, problems = annotated_devices(config.annotations)
-    return with_named(annotated, cdi_names(config), joined, allocated), problems
+    at = {hint.via: hint.devices[0] for hint in hints if hint.via and len(hint.devices) == 1}
+    places = {name: at[via] for name in cdi_names(config) if (via := via_cdi(name)) in at}
+    return with_named(annotated, cdi_names(config), joined, allocated, places), problems
 
 
 def with_named(
-    given: Iterable[DeviceGrant], names: Iterable[str], joined: JoinedDevices, allocated: Iterable[str] = ()
+    given: Iterable[DeviceGrant],
+    names: Iterable[str],
+    joined: JoinedDevices,
+    allocated: Iterable[str] = (),
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[DeviceGrant, ...]:
     """Return devices that were given to a container, by type and minor.
 
-    With those that its CDI names are of, and those that the kubelet has ``allocated`` by these names.
+    With those that its CDI names are of, and those that the kubelet has ``allocated`` by these names. ``places`` as in
+    ``devices_named``.
     """
     found = {(grant.key, grant.vf): grant for grant in given}
-    for grant in (*devices_allocated(allocated, joined), *devices_named(names, joined)):
+    for grant in (*devices_allocated(allocated, joined), *devices_named(names, joined, places)):
         found.setdefault((grant.key, grant.vf), grant)
     return tuple(sorted(found.values(), key=_order))
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from policies.base import Allocations, Grant, Request
 from policies.device_grants import DeviceGrant, DeviceHolding, DeviceKey, ExclusivePolicy
-from policies.devices import WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
+from policies.devices import GPU, WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 
@@ -195,7 +195,8 @@ def rivals(
         is_apart = ExclusivePolicy.PCIE_LEVEL in policies and claim.pod_uid != pod
         if claim.device.key == device.key:
             is_same_vf = bool(device.vf) and claim.device.vf == device.vf
-            if is_full or is_apart or is_same_vf or ExclusivePolicy.DEVICE_LEVEL in policies:
+            is_parted = _has_parts_and_more((device, claim.device))
+            if is_full or is_apart or is_same_vf or is_parted or ExclusivePolicy.DEVICE_LEVEL in policies:
                 yield claim
         elif groups and is_apart and claim.device.kind == device.kind and group_of.get(claim.device.key) == group:
             yield claim
@@ -235,7 +236,12 @@ def _is_too_much(here: InventoryDevice | None, claims: Collection[DeviceClaim]) 
     vfs = [claim.device.vf for claim in claims if claim.device.vf]
     grants = [claim.device for claim in claims]
     is_over = sum(grant.amount for grant in grants) > WHOLE if here is None else _is_over(here, grants)
-    return is_over or len(set(vfs)) < len(vfs)
+    return is_over or len(set(vfs)) < len(vfs) or _has_parts_and_more(grants)
+
+
+def _has_parts_and_more(grants: Collection[DeviceGrant]) -> bool:
+    """Return whether these have parts of a GPU (MIG) beside all of it, or a share: it is cut into parts as a whole."""
+    return len({bool(grant.vf) for grant in grants if grant.kind == GPU}) > 1
 
 
 def _is_over(here: InventoryDevice, grants: list[DeviceGrant]) -> bool:

@@ -73,6 +73,28 @@ async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_
         assert held(site, third.container_id("c"))[0] == "gpu 1"
 
 
+async def test_a_gpu_of_which_the_kubelet_gives_a_part_is_given_to_nobody_else() -> None:
+    """A MIG device is named by CDI; its place is that of its GPU."""
+    async with opened(InventorySite()) as site:
+        spec = PodSpec("a", (OWNS,))
+        request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        request.config.CDI_devices.add(name="nvidia.com/gpu=0:1")
+        made = await site.kubelet.create_as(request)
+        await site.kubelet.start(made)
+        assert held(site, made) == ["gpu 0 part 0:1"]
+        second = await site.run("b", OWNS, **ASKS)
+        assert held(site, second.container_id("c"))[0] == "gpu 1"
+        view = NodeView(site.node, name="n").status()
+        assert [(each.free, [h.vf for h in each.holders]) for each in view.inventory if each.type == "gpu"] == [
+            (99, ["0:1"]),
+            (0, [""]),
+        ]
+        with pytest.raises(CallFailed, match=r"parts of it \(MIG\) are in use: 0:1"):
+            await site.run("c", OWNS, **ASKS)
+        await site.open()
+        assert held(site, made) == ["gpu 0 part 0:1"]
+
+
 VOID = Config(visible_devices="void")
 NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
 

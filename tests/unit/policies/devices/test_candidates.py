@@ -91,3 +91,11 @@ def test_an_exclusive_device_has_to_be_idle_and_is_then_in_use_as_a_whole() -> N
 def test_the_amount_of_memory_alone_is_rounded_up() -> None:
     (found,) = allocated(inventory(gpu(0, memory=3 * GIB)), question({MEMORY: GIB})).grants
     assert found.amount == 34
+
+
+def test_a_gpu_of_which_a_part_is_held_is_given_neither_whole_nor_in_shares() -> None:
+    node = inventory(gpu(0), gpu(1))
+    part = DeviceGrant("gpu", 0, 1, "0:1", is_given=True)
+    assert minors(allocated(node, question({GPUS: 1}), [part]), "gpu") == [1]
+    assert minors(allocated(node, question({"koordinator.sh/gpu": 10}), [part]), "gpu") == [1]
+    assert "gpu 0: parts of it (MIG) are in use: 0:1" in refused(node, question({GPUS: 2}), [part])

@@ -101,3 +101,42 @@ def test_the_kubelet_names_devices_as_their_plugins_do(allocated: str, device: s
 def test_shares_that_a_plugin_offers_of_one_gpu_are_that_gpu_once() -> None:
     names = ["nvidia.com/gpu.shared/GPU-1::0", "nvidia.com/gpu.shared/GPU-1::3"]
     assert [(str(g), g.is_shared) for g in devices_allocated(names, JoinedDevices(NODE))] == [("gpu 1", True)]
+
+
+MIG = DeviceInventory(
+    (
+        InventoryDevice("gpu", 0, 0, uuid="GPU-5a", path=PciePath(bus="0000:17:00.0")),
+        InventoryDevice("gpu", 1, 1, uuid="GPU-7c", parts=("MIG-01", "MIG-02")),
+        InventoryDevice("gpu", 2, vendor="amd"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("nvidia.com/gpu=0:1", "gpu 0 part 0:1"),
+        ("nvidia.com/mig-1g.10gb=1:3", "gpu 1 part 1:3"),
+        ("nvidia.com/gpu=MIG-GPU-7c/1/0", "gpu 1 part MIG-GPU-7c/1/0"),
+        ("k8s.device-plugin.nvidia.com/gpu=MIG-02", "gpu 1 part MIG-02"),
+        ("nvidia.com/mig-3g.40gb=MIG-0f", "gpu 0 part MIG-0f"),  # its specification has GPU 0's device node
+        ("nvidia.com/gpu=2:0", ""),  # of AMD's
+        ("nvidia.com/gpu=9:0", ""),
+        ("example.com/gpu=0:1", ""),
+        ("nvidia.com/gpu=MIG-1f", ""),
+    ],
+)
+def test_a_mig_device_is_a_part_of_its_gpu_by_whatever_name(name: str, found: str) -> None:
+    places = {"nvidia.com/mig-3g.40gb=MIG-0f": "0000:17:00.0"}
+    given = devices_named([name, name], JoinedDevices(MIG), places)
+    assert [str(grant) for grant in given] == [found] * bool(found)
+    assert all((grant.is_given, grant.source) == (True, f"gpu/{grant.minor}") for grant in given)
+
+
+def test_what_the_kubelet_has_allocated_of_mig_is_a_part_of_its_gpu() -> None:
+    names = ["nvidia.com/mig-1g.10gb/MIG-01", "nvidia.com/mig-1g.10gb/MIG-02", "nvidia.com/gpu/MIG-01::3"]
+    given = devices_allocated(names, JoinedDevices(MIG))
+    assert [(str(grant), grant.is_shared) for grant in given] == [
+        ("gpu 1 part MIG-01", True),
+        ("gpu 1 part MIG-02", False),
+    ]

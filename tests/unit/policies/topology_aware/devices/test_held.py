@@ -120,6 +120,7 @@ def has(name: str, *devices: DeviceGrant) -> Grant:
 
 GPU_0, ITS_GIVEN = DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 0, 100, is_given=True)
 VF = DeviceGrant("rdma", 0, 1, vf="0000:10:00.1")
+PART = DeviceGrant("gpu", 0, 1, vf="0:1", is_given=True)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,10 @@ VF = DeviceGrant("rdma", 0, 1, vf="0000:10:00.1")
         (has("a/c", VF), has("b/c", replace(VF, vf="0000:10:00.2")), False),
         (has("a/c", *listed(f"{GPU}/1")), has("b/c", *listed(f"{GPU}/1")), True),
         (has("a/c", GPU_0), has("b/c", DeviceGrant("gpu", 7, 100)), False),
+        (has("a/c", PART), has("b/c", replace(PART, vf="0:2")), False),
+        (has("a/c", PART), has("b/c", PART), True),
+        (has("a/c", GPU_0), has("b/c", PART), True),
+        (has("a/c", replace(GPU_0, amount=20)), has("b/c", PART), True),
     ],
 )
 def test_a_device_is_held_twice_where_its_holders_should_not_stand_beside_each_other(
