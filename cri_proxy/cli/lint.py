@@ -138,7 +138,7 @@ def _of_pod(pod: "PodManifest", namespace: str, rules: "AnnotationRules", at: tu
     from cri_proxy.cri.annotations.forms import key_in
     from cri_proxy.cri.annotations.pod import parse_pod, select
     from cri_proxy.cri.annotations.read import read_container
-    from cri_proxy.cri.annotations.resource_managers import OF_OTHERS, OF_PEERS, RESOURCE_STATUS
+    from cri_proxy.cri.annotations.resource_managers import DEVICE_ALLOCATED, OF_OTHERS, OF_PEERS, RESOURCE_STATUS
     from cri_proxy.simulate.manifests import qos_of_pod
 
     places = {item.key: (item.line, item.column) for item in pod.annotations}
@@ -158,7 +158,7 @@ def _of_pod(pod: "PodManifest", namespace: str, rules: "AnnotationRules", at: tu
         yield "problem", places.get(problem.key, at), f"{problem}{whom}"
     yield from _absent(pod, read, places, rules)
     for key in read.texts:
-        if key in OF_OTHERS - {RESOURCE_STATUS} or key_in(key, rules.domains) in OF_PEERS:
+        if key in OF_OTHERS - {RESOURCE_STATUS, DEVICE_ALLOCATED} or key_in(key, rules.domains) in OF_PEERS:
             yield "warning", places[key], f"annotation {key}: known, without effect here"
     qos, why = qos_of_pod(pod)
     if read.texts and qos is not QosClass.GUARANTEED:

@@ -131,9 +131,9 @@ class Config:
     claims: Literal["honour", "ignore"] = option(
         "honour",
         "claims",
-        "CPUs that another allocator has chosen for a container: a CPU DRA driver (`DRA_CPUSET_*` of its CDI "
-        "devices) or Koordinator's scheduler (`resource-status`). honour: the container gets exactly these, alone, "
-        "or is refused; ignore: it is placed as if nothing was chosen. Counts for new containers",
+        "CPUs and devices that another allocator has chosen for a container: a CPU DRA driver (`DRA_CPUSET_*` of its "
+        "CDI devices) or Koordinator's scheduler (`resource-status`, `device-allocated`). honour: the container gets "
+        "exactly these, alone, or is refused; ignore: it is placed as if nothing was chosen. Counts for new containers",
     )
     resource_files: Literal["auto", "always", "never"] = option(
         "auto",

@@ -12,6 +12,7 @@ from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.claim import with_claim
+from cri_proxy.cri.device_claim import with_device_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -23,6 +24,7 @@ from cri_proxy.intercept.cdi_devices import CdiDevices, no_devices
 from cri_proxy.intercept.locality import Found
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import Pod, Request
+from policies.devices import DEVICE_ALLOCATED
 
 LocalitiesOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
 M = TypeVar("M", bound=Message)
@@ -96,7 +98,10 @@ class Reader:
             topology=self.config.topology_manager,
         )
         missing = tuple(each for each in found if isinstance(each, str))
-        return await self._with_claim(replace(read, missing=missing, told=told), message.config, sandbox)
+        read = replace(read, missing=missing, told=told)
+        if self.config.claims == "honour" and DEVICE_ALLOCATED in sandbox.annotations:
+            read = with_device_claim(read, sandbox.annotations, self._annotations.rules)
+        return await self._with_claim(read, message.config, sandbox)
 
     async def _with_claim(
         self, read: read_request.ReadRequest, config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.annotations import DeviceAnnotations, JointAllocate, RequiredScope
+from policies.devices.allocated import named_only
+from policies.devices.annotations import DEVICE_ALLOCATED, DeviceAnnotations, JointAllocate, RequiredScope
 from policies.devices.candidates import (
     DeviceCandidate,
     FoundDevices,
@@ -29,6 +30,8 @@ from policies.devices.sources import JoinedDevices
 from policies.devices.usage import Usage, usage_of
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_NOT_ITS_OWN: Final = "not one of those that it had"
+_NOT_NAMED: Final = f"not one of those of {DEVICE_ALLOCATED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,12 @@ class DeviceAttempt:
         self._spreads = question.spreads
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
+        named = named_only(allocator.inventory, question.annotations)
+        if named is not None:
+            only = named if only is None else {key: vf or named[key] for key, vf in only.items() if key in named}
+        beyond = _NOT_NAMED if named is not None else _NOT_ITS_OWN
         for demand in allocator.demands(question):
-            found = find_candidates(demand, self._groups, usage, within, only)
+            found = find_candidates(demand, self._groups, usage, within, only, beyond=beyond)
             self._demands[demand.kind] = as_counted(demand, found.matching)
             self._candidates[demand.kind] = found
         labels = {**allocator.inventory.node_labels, **question.node_labels}

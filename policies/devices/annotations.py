@@ -1,7 +1,8 @@
 """Read the annotations by which a pod asks for devices that go together, in Koordinator's format.
 
 Source: Koordinator's "Device Allocate Hint API" (``device-joint-allocate``, ``device-allocate-hint``), and its
-``gpu-partition-spec``.
+``gpu-partition-spec`` and ``device-allocated`` (apis/extension/device_share.go), in which its scheduler names the
+devices that it has chosen for a pod.
 """
 
 import json
@@ -24,11 +25,13 @@ DOMAIN: Final = "scheduling.koordinator.sh"
 JOINT_ALLOCATE: Final = f"{DOMAIN}/device-joint-allocate"
 ALLOCATE_HINT: Final = f"{DOMAIN}/device-allocate-hint"
 PARTITION_SPEC: Final = f"{DOMAIN}/gpu-partition-spec"
+DEVICE_ALLOCATED: Final = f"{DOMAIN}/device-allocated"
 
 SAME_PCIE: Final = "SamePCIe"
 # The text of the proposal names the scope so where its constant has the other word.
 _PCIE: Final = "PCIe"
 _WHOLE: Final = "the annotation"
+_MAX_MINOR: Final = 65535
 _MAX_CHARACTERS: Final = 256 << 10  # Kubernetes allows a pod that much for all of its annotations
 
 
@@ -118,13 +121,30 @@ class PartitionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocatedDevice:
+    """A device that Koordinator's scheduler has chosen for a pod; ``id`` is its identifier or PCI address, '' = none.
+
+    ``vf`` is the PCI address of its virtual function, '' where it is none.
+    """
+
+    kind: str
+    minor: int
+    id: str = ""
+    vf: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceAnnotations:
-    """What the annotations of a pod say about devices; ``warnings`` are sentences for its owner."""
+    """What the annotations of a pod say about devices; ``warnings`` are sentences for its owner.
+
+    ``allocated`` are the devices that were chosen for it, None where none were.
+    """
 
     joint: JointAllocate | None = None
     hints: Mapping[str, DeviceHint] = field(default_factory=dict)
     partition: PartitionSpec | None = None
     warnings: tuple[str, ...] = ()
+    allocated: tuple[AllocatedDevice, ...] | None = None
 
     def hint(self, kind: str) -> DeviceHint:
         """Return the hint for a device type; one that asks for nothing where there is none."""
@@ -141,8 +161,27 @@ def _hints(value: JsonValue) -> Mapping[str, DeviceHint]:
     return {kind: HINT.read(item, kind) for kind, item in entries.items() if not item.is_null}
 
 
+def _allocated(value: JsonValue) -> tuple[AllocatedDevice, ...]:
+    entries = value.mapping(DEVICE_TYPES, _WHOLE)
+    return tuple(_allocated_device(kind, entry) for kind, item in entries.items() for entry in item.items(kind))
+
+
+def _allocated_device(kind: str, entry: JsonValue) -> AllocatedDevice:
+    found = entry.plain()
+    fields = found if isinstance(found, dict) else {}
+    minor, name, extension = fields.get("minor"), fields.get("id") or "", fields.get("extension") or {}
+    if isinstance(minor, bool) or not isinstance(minor, int) or not 0 <= minor <= _MAX_MINOR:
+        raise entry.refuse(f"{kind}: expected an object with the minor of a device, got {entry.shown()}")
+    vfs = (extension.get("vfs") or []) if isinstance(extension, dict) else None
+    first = vfs[0] if isinstance(vfs, list) and vfs else {}
+    address = first.get("busID") or "" if isinstance(first, dict) else None
+    if not isinstance(name, str) or not isinstance(vfs, list) or not isinstance(address, str):
+        raise entry.refuse(f"{kind} {minor}: expected texts as id and busID of extension.vfs, got {entry.shown()}")
+    return AllocatedDevice(kind, minor, name, address)
+
+
 def read_annotations(annotations: Mapping[str, str]) -> DeviceAnnotations:
-    """Return what a pod's annotations say; others than these three are left alone. Raises AnnotationError.
+    """Return what a pod's annotations say; others than these four are left alone. Raises AnnotationError.
 
     >>> read_annotations({JOINT_ALLOCATE: '{"deviceTypes": ["gpu", "rdma"]}'}).joint
     JointAllocate(types=('gpu', 'rdma'), is_same_pcie=False)
@@ -151,7 +190,8 @@ def read_annotations(annotations: Mapping[str, str]) -> DeviceAnnotations:
     joint = _read(annotations, JOINT_ALLOCATE, lambda value: JOINT.read(value, within=warnings))
     hints = _read(annotations, ALLOCATE_HINT, _hints)
     spec = _read(annotations, PARTITION_SPEC, SPEC.read)
-    return DeviceAnnotations(joint, hints or {}, spec, tuple(warnings))
+    allocated = _read(annotations, DEVICE_ALLOCATED, _allocated)
+    return DeviceAnnotations(joint, hints or {}, spec, tuple(warnings), allocated)
 
 
 def _read(annotations: Mapping[str, str], key: str, read: Callable[[JsonValue], T]) -> T | None:

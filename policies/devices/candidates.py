@@ -64,10 +64,13 @@ def find_candidates(
     usage: Usage,
     within: int | None = None,
     only: Mapping[DeviceKey, str] | None = None,
+    *,
+    beyond: str = "",
 ) -> FoundDevices:
     """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any.
 
-    ``only`` are the devices that may be taken, each with the VF to take of it, '' where it gives any or none.
+    ``only`` are the devices that may be taken, each with the VF to take of it, '' where it gives any or none; of others
+    the reason is ``beyond``.
     """
     usable, matching = [], []
     reasons: dict[str, list[int]] = {}
@@ -82,7 +85,7 @@ def find_candidates(
                 reason = reason or _place_reason(demand, number, group, usage, within)
                 reason = reason or _lack(demand, device, usage.of(device))
                 if not reason and only is not None and device.key not in only:
-                    reason = "not one of those that it had"
+                    reason = beyond
             if reason:
                 reasons.setdefault(reason, []).append(device.minor)
                 continue

@@ -47,7 +47,7 @@ ENGINEERING = """
     convert feature inline publish
     input intercept interest interval invariant key kind known lag language last layout level lexer line link lint load
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
-    health number object observer offer open operation option order ordered outcome outline output override packing parse
+    number object observer offer open operation option order ordered outcome outline output override packing parse
     parser part matrix partition
     problems remedies terminal
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
@@ -55,7 +55,7 @@ ENGINEERING = """
     replan report request reset resolve response restart restore result resync retained retry return row rule run
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spill spread start startup state step stop store summary supply support swap
-    switch
+    switch health
     sync syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport
     tryout type unit unmet usage validate value variables verify version view vocabulary wait warning widen workers
     write writer count yaml

@@ -7,7 +7,7 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.annotations.table import TABLE
-from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from policies.devices import ALLOCATE_HINT, DEVICE_ALLOCATED, JOINT_ALLOCATE, PARTITION_SPEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,17 @@ FOREIGN_TABLE: tuple[ForeignAnnotation, ...] = (
         ('{"cpuset": "5-6"}', '{"cpuset": "4-7", "numaNodeResources": [{"node": 1}]}'),
         '{"cpuset": "0-"}',
         "the CPUs that it names, in place of others; no more than it requests",
+    ),
+    ForeignAnnotation(
+        DEVICE_ALLOCATED,
+        "Which devices Koordinator's scheduler has chosen for the pod: a container gets what it asks for of these. "
+        f"{_WITH_DEVICES}",
+        (
+            '{"gpu": [{"minor": 1}, {"minor": 3, "id": "GPU-5a12"}]}',
+            '{"rdma": [{"minor": 0, "extension": {"vfs": [{"minor": 0, "busID": "0000:51:00.1"}]}}]}',
+        ),
+        '{"gpu": [1]}',
+        "the devices that it names, in place of others; no more than it asks for",
     ),
     *(
         ForeignAnnotation(key, _EXACT.format(project), _EXACT_EXAMPLES, '{"containers": [1]}')

@@ -67,7 +67,7 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
     keys |= {key for key in KEYS if key in annotations}
     if any(key_in(full_key, domains) in DEVICE_RESOURCES.keys for full_key in keys):
         keys |= {key for key in OF_KOORDINATOR if key in annotations}
-        unknown = (m for m in _KOORDINATORS.finditer(all_keys) if m[0] not in OF_KOORDINATOR)
+        unknown = (m for m in _KOORDINATORS.finditer(all_keys) if m[0] not in OF_OTHERS.union(OF_KOORDINATOR))
         keys |= {found[0] for found in islice(unknown, _MAX_UNKNOWN) if _near(found[1])}
     chosen = {full_key: annotations[full_key] for full_key in sorted(keys)}
     # Characters first: to encode what is far too long would take longer than anything else here.

@@ -14,7 +14,7 @@ from cri_proxy.cri.cdi.write import set_variables
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import (
-    DOMAIN,
+    DEVICE_ALLOCATED,
     GPU,
     GPU_CORE,
     GPU_MEMORY,
@@ -28,7 +28,6 @@ from policies.devices import (
     taken,
 )
 
-DEVICE_ALLOCATED: Final = f"{DOMAIN}/device-allocated"
 VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"
 
 _RESOURCE_OF: Final = {kind: name for name, kind in OTHERS.items()}

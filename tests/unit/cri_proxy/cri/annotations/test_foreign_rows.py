@@ -12,7 +12,7 @@ from cri_proxy.cri.annotations.values import ReadText
 from cri_proxy.cri.claim import of_annotation
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
-from policies.devices import AnnotationError, read_annotations
+from policies.devices import DEVICE_ALLOCATED, AnnotationError, read_annotations
 from tests.unit.policies.build import request
 
 GIB = 1 << 30
@@ -25,7 +25,7 @@ def problem_of(row: ForeignAnnotation, text: str) -> str:
     """What is wrong with this value where the annotation is read."""
     if row.key == RESOURCE_STATUS:
         return "".join(map(str, of_annotation(text, request("p/c0", 4000)).problems))
-    if row.key in OF_KOORDINATOR:
+    if row.key in (*OF_KOORDINATOR, DEVICE_ALLOCATED):
         try:
             read_annotations({row.key: text})
         except AnnotationError as error:
@@ -35,7 +35,7 @@ def problem_of(row: ForeignAnnotation, text: str) -> str:
 
 
 def test_every_key_of_others_that_counts_has_a_row() -> None:
-    assert {row.key for row in FOREIGN_TABLE} == {RESOURCE_STATUS, *KEYS, *OF_KOORDINATOR}
+    assert {row.key for row in FOREIGN_TABLE} == {RESOURCE_STATUS, DEVICE_ALLOCATED, *KEYS, *OF_KOORDINATOR}
 
 
 @pytest.mark.parametrize("row", FOREIGN_TABLE, ids=lambda row: row.key)

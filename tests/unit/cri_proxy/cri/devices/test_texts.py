@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from cri_proxy.cri.devices.texts import DEVICE_ALLOCATED, DeviceTexts, allocated_text, device_texts, write_texts
+from cri_proxy.cri.devices.texts import DeviceTexts, allocated_text, device_texts, write_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceInventory, InventoryDevice
+from policies.devices import DEVICE_ALLOCATED, DeviceInventory, InventoryDevice
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()
