@@ -25,7 +25,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.http.messages import JSON, HttpRequest, PostHandler, Response
 from cri_proxy.logs import Log
 from cri_proxy.metrics.counters import Counters
-from policies.devices.links import FULL_SCORE, ranked_points
+from policies.devices.links import FULL_SCORE, free_text, ranked_points
 
 FILTER_PATH: Final = "/extender/filter"
 PRIORITIZE_PATH: Final = "/extender/prioritize"
@@ -33,6 +33,8 @@ SCORE_SECONDS: Final = 2.0
 """For scores that are not known yet: kube-scheduler waits five seconds unless its configuration says otherwise."""
 LINKS_SECONDS: Final = 1.0
 """For the files of nodes. One of them may lie on a disk that does not answer, and a question may not wait for it."""
+BEGIN_SECONDS: Final = 10.0
+"""For all files at the start; until then nothing is answered."""
 LINKS: Final = "the directory of links"
 _PROBLEM_BYTES: Final = 300
 _MAX_REMEMBERED: Final = 10_000
@@ -63,6 +65,15 @@ class Extender:
         self._files = FileWorkers(None, most=1)
         self._hang = ""
         self._told: dict[str, str] = {}
+
+    async def begin(self) -> None:
+        """Read the directory of links: else the first question would have the time of one for all of its files."""
+        if self._directory is None:
+            return
+        try:
+            await self._files.run(LINKS, self._directory.read_all, within_seconds=BEGIN_SECONDS)
+        except FilesFailed as error:
+            self._log.warning(events.LINKS_UNREADABLE, node=None, reason=f"{self._directory.path}: {error.problem}")
 
     @property
     def handlers(self) -> Mapping[str, PostHandler]:
@@ -135,8 +146,8 @@ class Extender:
         rows = []
         for node in nodes:
             row = self._known(node)
-            if row is None and self._scores.is_known(node.published, sizes):
-                row = _with_score(node.name, self._scores.exact(node.published, sizes), sum(sizes))
+            if row is None and self._scores.is_known(node.published, sizes, node.free):
+                row = _with_score(node, self._scores.exact(node.published, sizes, node.free), sum(sizes))
             elif row is None:
                 row = await self._newly_scored(node, sizes, until_seconds - self._clock.monotonic_seconds())
             self._counters.add(NODES, row.state)
@@ -146,12 +157,13 @@ class Extender:
     async def _newly_scored(
         self, node: messages.Candidate, sizes: tuple[int, ...], within_seconds: float
     ) -> ScoredNode:
-        scored = asyncio.get_running_loop().run_in_executor(self._thread, self._scores.exact, node.published, sizes)
+        score = partial(self._scores.exact, node.published, sizes, node.free)
+        scored = asyncio.get_running_loop().run_in_executor(self._thread, score)
         try:
             exact = await asyncio.wait_for(scored, max(0.0, within_seconds))
         except TimeoutError:
             return ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
-        return _with_score(node.name, exact, sum(sizes))
+        return _with_score(node, exact, sum(sizes))
 
     def _known(self, node: messages.Candidate) -> ScoredNode | None:
         """Return a node that has no score; None: it is to be scored."""
@@ -197,10 +209,12 @@ def _counts_parts(node: messages.Candidate, published: int) -> bool:
     return node.gpus is not None and node.gpus > published
 
 
-def _with_score(name: str, exact: Fraction | None, count: int) -> ScoredNode:
-    if exact is None:
-        return ScoredNode(name, "short", problem=f"fewer than {count} GPUs published")
-    return ScoredNode(name, "scored", exact)
+def _with_score(node: messages.Candidate, exact: Fraction | None, count: int) -> ScoredNode:
+    if exact is not None:
+        return ScoredNode(node.name, "scored", exact)
+    if node.free is not None:
+        return ScoredNode(node.name, "busy", problem=f"fewer than {count} GPUs free: {free_text(node.free)}")
+    return ScoredNode(node.name, "short", problem=f"fewer than {count} GPUs published")
 
 
 def _row(row: ScoredNode, points: int) -> Mapping[str, object]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from policies.devices.links import LinkError, link_annotation
 
 # The name of a node is a DNS subdomain (RFC 1123), so that it is a file name, and none with a dot in front.
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_MOST_FILES: Final = 20_000  # as many as nodes of a question
 _DIALECT: Final = Dialect(max_bytes=1 << 20, max_depth=20, max_nodes=100_000)
 
 
@@ -55,6 +57,15 @@ class LinkDirectory:
             elif name in self._good:
                 found[name] = FileWord(self._good[name].word, word.problem)
         return {name: word for name, word in found.items() if word is not None}
+
+    def read_all(self) -> None:
+        """Read the files of all nodes. Blocks; what cannot be read is told with the first question about its node."""
+        try:
+            with open_beneath(self.path) as directory:
+                names = list(islice((name for name in directory.names() if _NAME.fullmatch(name)), _MOST_FILES))
+        except (OSError, FileRefused):
+            return
+        self.words(names)
 
     def kept(self, names: Iterable[str]) -> Mapping[str, FileWord]:
         """Return the words of these nodes from when their files could be used last."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from cri_proxy.extender.demand import GPU_RESOURCE, GpuDemand, QuestionError, count_at, demand_of, items_at, mapping_at
 from cri_proxy.foreign_text import admit
-from policies.devices.links import ANNOTATION, joined_labels
+from policies.devices.links import ANNOTATION, free_gpus, joined_labels
 
 MAX_NODES: Final = 20_000
 # An empty array takes 20 times its text in memory; what Kubernetes sends has an object or array for some 40 bytes.
@@ -27,14 +27,16 @@ _FORM: Final = "expected ExtenderArgs, as kube-scheduler sends them"
 class Candidate:
     """A node that may run the pod: its name, the word of its links ('' = none), and how many GPUs it counts.
 
-    ``gpus`` is its capacity as the device plugin reports it, None where only names are sent. ``problem`` is why the
-    word is not known, where that is an error.
+    ``gpus`` is its capacity as the device plugin reports it, None where only names are sent. ``free`` are those of its
+    GPUs that are free, None where it does not publish them. ``problem`` is why the word is not known, where that is an
+    error.
     """
 
     name: str
     published: str = ""
     gpus: int | None = None
     problem: str = ""
+    free: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ def _candidate(value: object, where: str) -> Candidate:
     published = annotations.get(ANNOTATION)
     if not isinstance(published, str) or not published:
         published = joined_labels({key: text for key, text in labels.items() if isinstance(text, str)})
-    return Candidate(_text(metadata.get("name"), f"{where}.metadata.name"), published, gpus)
+    name = _text(metadata.get("name"), f"{where}.metadata.name")
+    return Candidate(name, published, gpus, free=free_gpus({**labels, **annotations}))
 
 
 def _text(value: object, where: str) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 from cri_proxy.metrics.metric import Label, Metric, counter, histogram
 
 VERBS: Final = ("filter", "prioritize")
-STATES: Final = ("scored", "unpublished", "malformed", "short", "parts", "late")
+STATES: Final = ("scored", "unpublished", "malformed", "short", "busy", "parts", "late")
 _VERB: Final = Label("verb", VERBS)
 
 REQUESTS: Final = counter(

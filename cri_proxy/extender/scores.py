@@ -67,23 +67,24 @@ class NodeScores:
         """Return the matrix of this word."""
         return self._links[word]
 
-    def is_known(self, word: str, sizes: tuple[int, ...]) -> bool:
+    def is_known(self, word: str, sizes: tuple[int, ...], free: frozenset[int] | None = None) -> bool:
         """Return whether ``exact`` answers at once."""
-        return (word, sizes) in self._scores
+        return (word, sizes, free) in self._scores
 
-    def exact(self, word: str, sizes: tuple[int, ...]) -> Fraction | None:
+    def exact(self, word: str, sizes: tuple[int, ...], free: frozenset[int] | None = None) -> Fraction | None:
         """Return the score of KEP-690, 0 to 100, for containers with so many GPUs each; None where they do not fit.
 
-        It is that of all GPUs which are published: which of them are in use, the scheduler does not tell.
+        It is that of those that are ``free``; None: of all GPUs that are published.
         """
-        return self._scores[word, sizes]
+        return self._scores[word, sizes, free]
 
-    def _score(self, key: tuple[str, tuple[int, ...]]) -> Fraction | None:
-        word, sizes = key
-        found = self._links[word]
-        if found.matrix is None or sum(sizes) > found.gpus:
+    def _score(self, key: tuple[str, tuple[int, ...], frozenset[int] | None]) -> Fraction | None:
+        word, sizes, free = key
+        matrix = self._links[word].matrix
+        if matrix is None:
             return None
-        return node_score(found.matrix, sizes).exact
+        available = matrix.indices if free is None else matrix.indices & free
+        return None if sum(sizes) > len(available) else node_score(matrix, sizes, available).exact
 
 
 def _read(word: str) -> PublishedLinks:

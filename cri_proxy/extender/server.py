@@ -36,6 +36,7 @@ class ExtenderServer:
         self._log, self._counters = log, Counters(TABLE)
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
+        self._extender = extender
         posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE, shares_loop=False)
         routes: dict[str, Handler] = {
             **dict.fromkeys(("/livez", "/healthz", "/readyz"), _well),
@@ -49,7 +50,8 @@ class ExtenderServer:
         return self._server.addresses
 
     async def open(self, address: str) -> None:
-        """Listen on ADDRESS:PORT. Raises CommandFailed."""
+        """Read what there is, then listen on ADDRESS:PORT. Raises CommandFailed."""
+        await self._extender.begin()
         if problem := await self._server.open_tcp(address):
             raise CommandFailed(f"{problem}; --http names another address")
         self._log.info(events.SERVING, address=address)

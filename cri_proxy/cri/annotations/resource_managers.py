@@ -22,8 +22,8 @@ FIELDS_OF_PEERS: Final = frozenset({"claim", "mask", "order"})
 """The keys of a value of irq-affinity: such a map is no map by container name."""
 
 # The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
-# acts, cpuset and devices that koordinator's scheduler chose, where these do not count, and what schedulers read of CPUs
-# and NUMA nodes that they choose among.
+# acts, cpuset and devices that koordinator's scheduler chose, where these do not count, and what schedulers read of
+# CPUs and NUMA nodes that they choose among.
 OF_OTHERS = frozenset(
     {
         *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),

@@ -261,3 +261,37 @@ async def test_long_and_unprintable_names_are_cut_and_cleaned_wherever_they_are_
 async def test_no_nodes_are_no_answer_and_no_fault() -> None:
     assert await Asked().scores(arguments(pod(2), [])) == {}
     assert await Asked().failed(named_arguments(pod(2), [])) == {}
+
+
+FULL = "v1.0t7.ux8.v18x28"
+
+
+def with_free(name: str, word: str, free: str) -> Json:
+    return node(name, word, labels={"gpu-links.cri-proxy.io/free": free})
+
+
+async def test_a_node_is_scored_on_its_free_gpus_alone() -> None:
+    """A full node with NVLinks is no better than an empty one without."""
+    asked = Asked()
+    nodes = [with_free("full", FULL, "3"), with_free("half", KEP, "0.3.5"), with_free("empty", SLOW, "0-7")]
+    rows = await asked.prioritized(arguments(pod(2), nodes))
+    scores = {name: row["Score"] for name, row in rows.items()}
+    assert scores["half"] > scores["empty"] > scores["full"] == 0
+    assert rows["full"]["Problem"] == "fewer than 2 GPUs free: 3"
+    assert count_of(asked.counters, NODES, "busy") == 1
+
+
+async def test_a_node_without_a_free_gpu_is_left_to_the_schedulers_own_check() -> None:
+    assert await Asked().failed(arguments(pod(2), [with_free("full", FULL, "none")])) == {}
+
+
+async def test_all_files_are_read_before_the_first_question(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(KEP)
+    (tmp_path / ".hidden").write_text("nonsense")
+    directory = LinkDirectory(tmp_path)
+    asked = Asked(directory)
+    await asked.extender.begin()
+    assert directory.kept(["a", "b", ".hidden"]) == {name: FileWord(KEP) for name in ("a", "b")}
+    await Asked(tmp_path / "absent").extender.begin()
+    await Asked().extender.begin()

@@ -102,3 +102,21 @@ def test_the_unit_publishes_what_the_driver_tells_or_fails_to_be_tried_again(
     assert (tmp_path / "gpu-links").exists() is (status == 0)
     if status == 0:
         assert f"gpu-links.cri-proxy.io/0={SERVER_WORD}\n" in (tmp_path / "gpu-links").read_text()
+
+
+def test_free_gpus_are_published_beside_the_links(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (found,) = published(capsys, SERVER, "--free", "0,2-3")
+    assert found["free"] == {"annotation": "cri-proxy.io/gpu-free", "value": "0.2-3"}
+    assert found["labels"]["gpu-links.cri-proxy.io/free"] == "0.2-3"
+    assert run_command(["gpu", "publish", SERVER, "--free", "0", "--feature-file", str(tmp_path / "links")]) == 0
+    assert "gpu-links.cri-proxy.io/free=0\n" in (tmp_path / "links").read_text()
+    assert run_command(["gpu", "publish", SERVER, "--free", "some"]) == 2
+    assert "--free some: expected a list as 0-3,5, or daemon" in capsys.readouterr().err
+
+
+def test_a_daemon_that_does_not_answer_leaves_the_file_as_it_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--free", "daemon", "--admin", f"unix://{tmp_path}/admin.sock", "--feature-file", str(tmp_path / "links")]
+    assert run_command(["gpu", "publish", SERVER, *words]) != 0
+    assert not (tmp_path / "links").exists()
