@@ -42,7 +42,7 @@ class ContainerDevices:
     async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it, and those of them that it will lack."""
         joined, told = self._ledger.policy.known, found.told
-        given, problems = given_devices(config, joined, told.allocated, found.request.hints)
+        given, problems = given_devices(config, joined, told.allocated, found.request.localities)
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks or told.places):
             return found

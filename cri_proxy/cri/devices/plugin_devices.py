@@ -27,15 +27,15 @@ def given_devices(
     config: pb.ContainerConfig,
     joined: JoinedDevices,
     allocated: Iterable[str] = (),
-    hints: Iterable[DeviceLocality] = (),
+    localities: Iterable[DeviceLocality] = (),
 ) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
-    names, RESOURCE/ID. ``hints`` are the places of the container's devices.
+    names, RESOURCE/ID. ``localities`` are the places of the container's devices.
     """
     annotated, problems = annotated_devices(config.annotations)
-    at = {hint.via: hint.devices[0] for hint in hints if hint.via and len(hint.devices) == 1}
+    at = {place.via: place.devices[0] for place in localities if place.via and len(place.devices) == 1}
     places = {name: at[via] for name in cdi_names(config) if (via := via_cdi(name)) in at}
     return with_named(annotated, cdi_names(config), joined, allocated, places), problems
 
