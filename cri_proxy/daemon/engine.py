@@ -308,4 +308,4 @@ def _reader(lookup: LocalityLookup, pod_resources: PodResources, cache: Annotati
     """Return the reader of CRI messages for this machine, with the locality of its devices."""
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
-    return Reader(memory_bytes, built.config, lookup.of, asked, cache, lookup.cdi)
+    return Reader(memory_bytes, built.config, lookup.of, asked, cache, lookup.cdi, lookup.functions)

@@ -4,67 +4,65 @@ Sources: Documentation/ABI/testing/sysfs-bus-pci (``driver``, ``physfn``), sysfs
 driver-api/vfio.rst (device nodes of groups), Documentation/infiniband/user_verbs.rst and user_mad.rst of the kernel.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction, by_address
-from sysfs.errors import SysfsBaseError
-from sysfs.pci import BUS, VERBS, is_address
-from sysfs.reader import DirectoryTree, TreeReader
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 
-_VFIO_DRIVERS: Final = "vfio"  # vfio-pci, and variants of vendors that migrate: mlx5-vfio-pci is mlx5_vfio_pci in sysfs
+_FUNCTIONS: Final = "sys/bus/pci/devices"
+_VFIO: Final = "vfio"
 _WITHOUT_IOMMU: Final = "vfio-noiommu"  # the name of a group that vfio makes where there is no IOMMU
 _CONNECTION_MANAGER: Final = "sys/class/misc/rdma_cm"
 
 
-def pci_function(root: Path, address: str) -> PciFunction | None:
-    """Return the function at this address; None where the machine has none. ``root`` holds ``sys``. Blocks.
+def functions_at(root: Path, addresses: Sequence[str]) -> FunctionsByAddress:
+    """Return the functions at these addresses, without those that the machine has not. ``root`` holds ``sys``. Blocks.
 
-    Raises SysfsBaseError.
+    What cannot be read of a function it has not.
     """
-    reader = TreeReader(DirectoryTree(root))
-    home = f"{BUS}/{address}"
-    if not is_address(address) or not reader.names(home):
-        return None
-    driver = _target(reader, f"{home}/driver")
-    is_vfio = _VFIO_DRIVERS in driver.replace("_", "-").split("-")
-    verbs = tuple(name for name in reader.names(f"{home}/infiniband_verbs") if name.startswith("uverbs"))
+    homes = {address: root / _FUNCTIONS / address for address in addresses}
+    return {address: _function(root, address, home) for address, home in homes.items() if home.is_dir()}
+
+
+def _function(root: Path, address: str, home: Path) -> PciFunction:
+    driver, group = _target(home / "driver"), home / "iommu_group"
+    # Drivers of vendors for live migration bind it to vfio too: mlx5_vfio_pci, nvgrace-gpu-vfio-pci.
+    is_vfio = _VFIO in driver.replace("_", "-").split("-")
     return PciFunction(
         address,
         driver,
-        _group_node(reader, home) if is_vfio else "",
-        tuple(name for name in reader.names(f"{home}/iommu_group/devices") if name != address) if is_vfio else (),
-        tuple(reader.names(f"{home}/{VERBS}")),
-        verbs,
-        tuple(name for name in reader.names(f"{home}/infiniband_mad") if name.startswith("umad")),
-        bool(reader.names(_CONNECTION_MANAGER)),
-        tuple(reader.names(f"{home}/net")),
-        _target(reader, f"{home}/physfn"),
+        vfio=_group_node(group) if is_vfio else "",
+        group=tuple(name for name in _names(group / "devices") if name != address) if is_vfio else (),
+        rdma=_names(home / "infiniband"),
+        verbs=tuple(name for name in _names(home / "infiniband_verbs") if name.startswith("uverbs")),
+        mads=tuple(name for name in _names(home / "infiniband_mad") if name.startswith("umad")),
+        has_connection_manager=(root / _CONNECTION_MANAGER).is_dir(),
+        interfaces=_names(home / "net"),
+        owner=_target(home / "physfn"),
     )
 
 
-def functions_at(root: Path, addresses: Sequence[str]) -> FunctionsByAddress:
-    """Return the functions at these addresses, without those that are not there or cannot be read. Blocks."""
-    return by_address(_readable(root, addresses))
+def _group_node(group: Path) -> str:
+    """Return the device node of an IOMMU group; '' where the function is in none."""
+    number = _target(group)
+    try:
+        is_unsafe = (group / "name").read_bytes().strip() == _WITHOUT_IOMMU.encode()
+    except OSError:
+        is_unsafe = False  # most groups have no name
+    return f"/dev/vfio/{'noiommu-' if is_unsafe else ''}{number}" if number else ""
 
 
-def _readable(root: Path, addresses: Iterable[str]) -> Iterable[PciFunction]:
-    for address in addresses:
-        with suppress(SysfsBaseError, OSError):
-            found = pci_function(root, address)
-            if found is not None:
-                yield found
-
-
-def _group_node(reader: TreeReader, home: str) -> str:
-    """Return the device node of the function's IOMMU group, '' where it is in none."""
-    group = _target(reader, f"{home}/iommu_group")
-    is_unsafe = reader.optional(reader.text, f"{home}/iommu_group/name", "") == _WITHOUT_IOMMU
-    return f"/dev/vfio/{'noiommu-' if is_unsafe else ''}{group}" if group else ""
-
-
-def _target(reader: TreeReader, path: str) -> str:
+def _target(link: Path) -> str:
     """Return the last part of what a link leads to, '' where there is none."""
-    return reader.optional(reader.link, path, "").rpartition("/")[2]
+    try:
+        return link.readlink().name
+    except OSError:
+        return ""
+
+
+def _names(directory: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(path.name for path in directory.iterdir()))
+    except OSError:
+        return ()

@@ -8,13 +8,15 @@ them, those of our own device plugin are resolved here too, and of others is rep
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cri_proxy import events
 from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
 from cri_proxy.cri.devices.names import names_of
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.devices.plugin_devices import given_devices, localities_once, names_of_plugin
-from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts
+from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts, own_functions
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri.write import NO_INJECTION, CdiInjection
@@ -70,15 +72,29 @@ class ContainerDevices:
             return admit(str(error))
         return found.problem or ("" if set(names) <= set(found.names) else "no CDI specification declares them")
 
-    def texts(self, reservation: Reservation, found: ReadRequest, config: pb.ContainerConfig) -> DeviceTexts:
+    async def texts(
+        self, reader: Reader, reservation: Reservation, found: ReadRequest, config: pb.ContainerConfig
+    ) -> DeviceTexts:
         """Return the variables and annotations that list its devices in the container, or that it has no GPU."""
         devices = reservation.decision.grant.devices
-        texts = device_texts(by_place(devices), reservation.devices) if devices else NO_TEXTS
+        texts = await self._listing(reader, reservation) if devices else NO_TEXTS
         if not (self._hides_gpus(found.request, config) and has_no_gpu(config, devices, found.told)):
             return texts
         if named := visible_gpus(config):
             self._journal.gpus_hidden(reservation.row, admit(named))
         return replace(texts, variables=(*texts.variables, NO_GPU))
+
+    async def _listing(self, reader: Reader, reservation: Reservation) -> DeviceTexts:
+        """Return the texts that name its devices; how functions are bound is left out where sysfs does not answer."""
+        allocated = by_place(reservation.decision.grant.devices)
+        addresses = [each for own in own_functions(allocated, reservation.devices).values() for each in own]
+        functions: FunctionsByAddress = {}
+        try:
+            functions = await reader.functions_of(addresses) if addresses else {}
+        except FilesFailed as error:
+            named = ",".join(addresses)
+            self._journal.noted_of(reservation.row, events.DEVICES_MISSING, devices=named, reason=admit(str(error)))
+        return device_texts(allocated, reservation.devices, functions)
 
     def _hides_gpus(self, request: Request, config: pb.ContainerConfig) -> bool:
         """Return whether such a container is to see no GPU where it has none."""

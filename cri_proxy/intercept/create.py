@@ -60,7 +60,7 @@ class CreateCalls:
             if isinstance(injection, Refusal):
                 self._coordinator.roll_back(reservation, injection.text, code="cdi")
                 return refused(injection)
-            texts = self._devices.texts(reservation, found, request.config)
+            texts = await self._devices.texts(reader, reservation, found, request.config)
             rewritten = await self._rewritten(message, request, reservation, injection, texts=texts)
         except BaseException as error:
             # Nothing has been sent: the container does not exist, whatever went wrong.

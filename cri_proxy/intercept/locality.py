@@ -22,11 +22,13 @@ from cri_proxy.cri.device_names.names import (
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
 from cri_proxy.cri.devices.gpu_variables import is_privileged
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.device_files.locality import Numbers, device_numbers, localities, needs_number
 from cri_proxy.device_files.mounts import subjects_of
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
+from cri_proxy.device_files.pci_functions import functions_at
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.cdi_devices import LOOK_SECONDS, CdiDevices
@@ -38,6 +40,7 @@ T = TypeVar("T")
 _REST_SECONDS: Final = 0.25
 """The rest of LOOK_SECONDS for sysfs when a path hangs: the localities of those that answered are not lost with it."""
 NVIDIA_FILES: Final = "the NVIDIA driver"
+PCI_FILES: Final = "PCI functions"
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -74,6 +77,10 @@ class LocalityLookup:
         found = await look.localities(names, gpus, numbers)
         missing = (*look.missing, *own.problems)
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
+
+    async def functions(self, addresses: Sequence[str]) -> FunctionsByAddress:
+        """Return the PCI functions at these addresses as they are now. Raises FilesFailed."""
+        return await self._files.run(PCI_FILES, functions_at, self._root, addresses, within_seconds=LOOK_SECONDS)
 
 
 class _Look:

@@ -15,6 +15,7 @@ from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_claim import with_device_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
@@ -27,7 +28,13 @@ from policies.base import Pod, Request
 from policies.devices import DEVICE_ALLOCATED
 
 LocalitiesOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
+FunctionsOf = Callable[[Sequence[str]], Awaitable[FunctionsByAddress]]
 M = TypeVar("M", bound=Message)
+
+
+async def no_functions(_: Sequence[str]) -> FunctionsByAddress:
+    """Return no PCI function: for a node without files."""
+    return {}
 
 
 def message_of(kind: type[M], data: bytes) -> M:
@@ -64,7 +71,7 @@ class Reader:
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``localities_of`` returns
     those of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
     ``config`` are the operator's options, ``cache`` what the node has read of annotations, ``cdi`` the devices that its
-    specification files declare.
+    specification files declare. ``functions_of`` returns the PCI functions at addresses, and raises FilesFailed.
     """
 
     memory_bytes: int
@@ -73,6 +80,7 @@ class Reader:
     pod_resources: PodResources | None = None
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     cdi: CdiDevices = field(default_factory=no_devices)
+    functions_of: FunctionsOf = no_functions
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 from sysfs.cpuset import CpuSet
 from sysfs.model import Device, Machine
 from tests.fakes.machines import small_machine
@@ -40,6 +41,10 @@ class TreeFunction:
             bridges=(root,),
             physical_function=self.owner,
         )
+
+
+def by_address(functions: Iterable[PciFunction]) -> FunctionsByAddress:
+    return {function.address: function for function in functions}
 
 
 def nic_machine(functions: Iterable[TreeFunction]) -> Machine:

@@ -5,7 +5,7 @@ its version 3.6). DPDK's applications, KubeVirt and Kata Containers read them.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,8 +94,3 @@ def variable_of(resource: str) -> str:
     ('PCIDEVICE_EXAMPLE_COM_VF', 'PCIDEVICE_CRI-PROXY_IO_RDMA')
     """
     return VARIABLE_PREFIX + resource.replace(".", "_").replace("/", "_").upper()
-
-
-def by_address(functions: Iterable[PciFunction]) -> FunctionsByAddress:
-    """Return these by their addresses."""
-    return {function.address: function for function in functions}

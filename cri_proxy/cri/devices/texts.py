@@ -11,6 +11,7 @@ from math import ceil
 from typing import Final
 
 from cri_proxy.cri.cdi.write import set_variables
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, pci_variables
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import (
@@ -27,10 +28,12 @@ from policies.devices import (
     allocated_variables,
     taken,
 )
+from sysfs.cpuset import gathered
 
 VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"
 
 _RESOURCE_OF: Final = {kind: name for name, kind in OTHERS.items()}
+_NOT_READ: Final[FunctionsByAddress] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,13 @@ class DeviceTexts:
 NO_TEXTS: Final = DeviceTexts()
 
 
-def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -> DeviceTexts:
+def device_texts(
+    allocated: Sequence[DeviceGrant], inventory: DeviceInventory, functions: FunctionsByAddress = _NOT_READ
+) -> DeviceTexts:
     """Return the texts that name a container's devices to it; none of types all of whose devices others chose.
 
-    Those have passed texts themselves, which may have a form of their own.
+    Those have passed texts themselves, which may have a form of their own. ``functions`` are those of
+    ``own_functions`` as they are now, as far as they are known.
     """
     kinds = {grant.kind for grant in allocated if not grant.is_given}
     if not kinds:
@@ -60,7 +66,26 @@ def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -
     gpus = [devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU]
     if GPU in kinds and (visible := [gpu for gpu in gpus if gpu.maker in ("", NVIDIA.name)]):
         variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in visible)
+    for resource, addresses in own_functions(allocated, inventory).items():
+        variables |= pci_variables(resource, addresses, functions)
     return DeviceTexts(tuple(sorted(variables.items())), allocated_text(allocated, inventory))
+
+
+def own_functions(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:
+    """Return the PCI addresses of what a container has alone, by the resource that it asked for; not of GPUs.
+
+    Others have a part of a shared device, and those that others chose have their variables already.
+
+    >>> own_functions([DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")], DeviceInventory(()))
+    {'koordinator.sh/rdma': ('0000:51:00.1',)}
+    """
+    buses = {device.key: device.path.bus for device in inventory.devices}
+    own = (grant for grant in allocated if grant.kind in _RESOURCE_OF and not grant.is_given)
+    named = (
+        (_RESOURCE_OF[grant.kind], grant.vf or (buses.get(grant.key, "") if grant.amount == WHOLE else ""))
+        for grant in own
+    )
+    return {name: tuple(found) for name, found in gathered(pair for pair in named if pair[1]).items()}
 
 
 def allocated_text(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) -> str:

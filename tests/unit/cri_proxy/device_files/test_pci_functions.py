@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.devices.pci_functions import PciFunction
-from cri_proxy.device_files.pci_functions import functions_at, pci_function
+from cri_proxy.device_files.pci_functions import functions_at
 from tests.fakes.sriov_tree import TreeFunction, bind, write_nics
 
 NIC = TreeFunction("0000:51:00.0", "mlx5_core", rdma="mlx5_0", verbs="uverbs0", mad="umad0", interface="ens1")
@@ -18,7 +18,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_function_has_its_driver_its_rdma_device_and_its_interface(root: Path) -> None:
-    assert pci_function(root, RDMA.address) == PciFunction(
+    assert functions_at(root, [RDMA.address])[RDMA.address] == PciFunction(
         RDMA.address,
         "mlx5_core",
         rdma=("mlx5_1",),
@@ -31,8 +31,7 @@ def test_a_function_has_its_driver_its_rdma_device_and_its_interface(root: Path)
 
 
 def test_one_that_is_bound_to_vfio_has_the_node_of_its_group_and_its_neighbours(root: Path) -> None:
-    found = pci_function(root, VFIO.address)
-    assert found is not None
+    found = functions_at(root, [VFIO.address])[VFIO.address]
     assert (found.vfio, found.group, found.nodes) == (
         "/dev/vfio/9",
         (IDLE.address,),
@@ -43,30 +42,26 @@ def test_one_that_is_bound_to_vfio_has_the_node_of_its_group_and_its_neighbours(
 @pytest.mark.parametrize("driver", ["mlx5_vfio_pci", "hisi_acc_vfio_pci", "vfio-pci"])
 def test_drivers_of_vendors_for_vfio_count_as_vfio(root: Path, driver: str) -> None:
     bind(root, VFIO, driver)
-    found = pci_function(root, VFIO.address)
-    assert found is not None
+    found = functions_at(root, [VFIO.address])[VFIO.address]
     assert found.vfio == "/dev/vfio/9"
 
 
 def test_without_an_iommu_the_node_of_the_group_has_another_name(root: Path) -> None:
     (root / "sys/kernel/iommu_groups/9/name").write_text("vfio-noiommu\n")
-    found = pci_function(root, VFIO.address)
-    assert found is not None
+    found = functions_at(root, [VFIO.address])[VFIO.address]
     assert found.vfio == "/dev/vfio/noiommu-9"
 
 
 def test_one_without_a_driver_has_nothing_to_give(root: Path) -> None:
-    found = pci_function(root, IDLE.address)
-    assert found is not None
+    found = functions_at(root, [IDLE.address])[IDLE.address]
     assert (found.driver, found.nodes) == ("", ())
 
 
-@pytest.mark.parametrize("address", ["0000:99:00.0", "../../etc", ""])
-def test_an_address_that_the_machine_has_not_is_no_function(root: Path, address: str) -> None:
-    assert pci_function(root, address) is None
-    assert functions_at(root, [address]) == {}
+def test_an_address_that_the_machine_has_not_is_no_function(root: Path) -> None:
+    assert list(functions_at(root, ["0000:99:00.0", RDMA.address])) == [RDMA.address]
 
 
-def test_what_cannot_be_read_does_not_keep_others_from_being_told(root: Path) -> None:
-    (root / "sys/kernel/iommu_groups/9/name").write_bytes(b"\xff\n")
-    assert list(functions_at(root, [VFIO.address, RDMA.address])) == [RDMA.address]
+def test_what_cannot_be_read_of_a_function_it_has_not(root: Path) -> None:
+    group = root / "sys/kernel/iommu_groups/9"
+    (group / "name").mkdir()
+    assert functions_at(root, [VFIO.address])[VFIO.address].vfio == "/dev/vfio/9"

@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request
 from cri_proxy.errors import CallFailed
-from cri_proxy.file_workers import FilesFailed
+from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.intercept.container_devices import ContainerDevices
+from cri_proxy.intercept.locality import LocalityLookup
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
@@ -22,10 +26,12 @@ from cri_proxy.state.memory_store import MemoryStore
 from policies.base import Request
 from policies.devices import EMPTY_INVENTORY
 from tests.fakes.site import Site, opened
+from tests.fakes.sriov_tree import TreeFunction, write_nics
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, config, held, variables
 from tests.unit.cri_proxy.node.stage import direct
 from tests.unit.policies.build import request
 
+VF = "0000:10:00.1"
 UNREADABLE = ("/etc/cdi/nvidia.yaml",)
 
 
@@ -57,6 +63,29 @@ async def test_a_container_gets_devices_that_go_together_and_is_told() -> None:
             ("gpu", [0]),
             ("rdma", [0]),
         ]
+
+
+async def test_it_is_told_how_its_function_is_bound_as_by_the_sr_iov_plugin(tmp_path: Path) -> None:
+    """Device nodes come by CDI; applications look here for which of them is whose."""
+    write_nics(tmp_path, TreeFunction(VF, "vfio-pci", group="12"))
+    async with opened(InventorySite()) as site:
+        lookup = LocalityLookup(tmp_path, PLAIN_THREADS)
+        site.interceptor.use_reader(replace(site.interceptor._reader, functions_of=lookup.functions))
+        envs = {env.key: env.value.decode() for env in config(site, await site.run("a", OWNS, **ASKS)).envs}
+        assert envs["PCIDEVICE_KOORDINATOR_SH_RDMA"] == VF
+        (found,) = json.loads(envs["PCIDEVICE_KOORDINATOR_SH_RDMA_INFO"]).values()
+        assert found["vfio"] == {"dev-mount": "/dev/vfio/12", "mount": "/dev/vfio/vfio"}
+
+
+async def test_where_sysfs_does_not_answer_it_is_told_the_address_alone() -> None:
+    async def hanging(addresses: Sequence[str]) -> FunctionsByAddress:
+        raise FilesFailed("PCI functions", "has not answered for 1 s")
+
+    async with opened(InventorySite()) as site:
+        site.interceptor.use_reader(replace(site.interceptor._reader, functions_of=hanging))
+        envs = {env.key: env.value.decode() for env in config(site, await site.run("a", OWNS, **ASKS)).envs}
+        assert envs["PCIDEVICE_KOORDINATOR_SH_RDMA_INFO"] == f'{{"{VF}":{{"generic":{{"deviceID":"{VF}"}}}}}}'
+        assert "devices_missing" in site.log.warnings
 
 
 async def test_the_cpus_are_where_the_devices_are() -> None:

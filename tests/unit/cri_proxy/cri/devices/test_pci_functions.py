@@ -1,6 +1,7 @@
 import pytest
 
-from cri_proxy.cri.devices.pci_functions import PciFunction, by_address, pci_variables, variable_of
+from cri_proxy.cri.devices.pci_functions import PciFunction, pci_variables, variable_of
+from tests.fakes.sriov_tree import by_address
 
 VF = "0000:51:00.1"
 

@@ -2,11 +2,13 @@ import json
 
 import pytest
 
-from cri_proxy.cri.devices.texts import DeviceTexts, allocated_text, device_texts, write_texts
+from cri_proxy.cri.devices.pci_functions import PciFunction
+from cri_proxy.cri.devices.texts import DeviceTexts, allocated_text, device_texts, own_functions, write_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices import DEVICE_ALLOCATED, DeviceInventory, InventoryDevice
+from policies.devices import DEVICE_ALLOCATED, DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.device_policy import two_pairs
+from tests.fakes.sriov_tree import by_address
 
 NODE = two_pairs()
 GPU0, GPU1 = (DeviceGrant("gpu", n, 100, resources=(("nvidia.com/gpu", 1),)) for n in (0, 1))
@@ -23,7 +25,31 @@ def test_a_container_is_told_its_devices_by_type_and_its_gpus_by_uuid() -> None:
         "CRI_PROXY_ALLOCATED_GPU": "0,1",
         "CRI_PROXY_ALLOCATED_RDMA": "1@0000:20:00.2",
         "NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1",
+        "PCIDEVICE_KOORDINATOR_SH_RDMA": "0000:20:00.2",
+        "PCIDEVICE_KOORDINATOR_SH_RDMA_INFO": '{"0000:20:00.2":{"generic":{"deviceID":"0000:20:00.2"}}}',
     }
+
+
+def test_functions_are_named_by_the_resource_with_how_they_are_bound() -> None:
+    bound = PciFunction(VF.vf, "vfio-pci", vfio="/dev/vfio/7")
+    told = dict(device_texts([VF], NODE, by_address([bound])).variables)["PCIDEVICE_KOORDINATOR_SH_RDMA_INFO"]
+    assert json.loads(told)[VF.vf]["vfio"] == {"dev-mount": "/dev/vfio/7", "mount": "/dev/vfio/vfio"}
+
+
+@pytest.mark.parametrize(
+    ("grant", "own"),
+    [
+        (DeviceGrant("nic", 0, 100), {"cri-proxy.io/nic": ("0000:51:00.0",)}),
+        (DeviceGrant("nic", 0, 1), {}),  # others have the rest of it
+        (DeviceGrant("nic", 1, 100), {}),  # of an address that no source knows
+        (DeviceGrant("nic", 0, 1, vf="0000:51:00.1"), {"cri-proxy.io/nic": ("0000:51:00.1",)}),
+        (DeviceGrant("nic", 0, 1, vf="0000:51:00.1", is_given=True), {}),
+        (DeviceGrant("gpu", 0, 100), {}),
+    ],
+)
+def test_what_a_container_has_alone_is_named_by_address(grant: DeviceGrant, own: dict[str, tuple[str, ...]]) -> None:
+    nics = (InventoryDevice("nic", 0, path=PciePath(bus="0000:51:00.0")), InventoryDevice("nic", 1))
+    assert own_functions([grant], DeviceInventory((*nics, InventoryDevice("gpu", 0)))) == own
 
 
 def test_gpus_without_an_identifier_are_told_by_their_minors() -> None:
@@ -44,7 +70,7 @@ def test_a_share_is_told_with_its_units() -> None:
 
 def test_what_others_chose_is_theirs_to_tell() -> None:
     assert device_texts([GIVEN], NODE) == DeviceTexts()
-    assert said(GIVEN, VF) == {"CRI_PROXY_ALLOCATED_RDMA": "1@0000:20:00.2"}
+    assert {name for name in said(GIVEN, VF) if "GPU" in name or "NVIDIA" in name} == set()
     assert said(GIVEN, GPU1)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-1"
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction, by_address
+from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as cri
 from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
@@ -14,6 +14,7 @@ from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm, PciePath
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
+from tests.fakes.sriov_tree import by_address
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690
 
