@@ -32,6 +32,7 @@ from policies.devices.usage import Usage, usage_of
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NOT_ITS_OWN: Final = "not one of those that it had"
 _NOT_NAMED: Final = f"not one of those of {DEVICE_ALLOCATED}"
+_NOTHING_KEPT: Final[Mapping[DeviceKey, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +130,20 @@ class DeviceAttempt:
         usage: Usage,
         within: int | None = None,
         only: Mapping[DeviceKey, str] | None = None,
+        *,
+        kept: Mapping[DeviceKey, str] = _NOTHING_KEPT,
     ) -> None:
-        """Find what can serve, of ``only`` these devices, each with a VF or ''. Raises DemandError."""
+        """Find what can serve, of ``only`` these devices, each with a VF or ''. Raises DemandError.
+
+        All of ``kept`` are taken, or of types that join another one those that are there: its pod keeps them.
+        """
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
         self._links, self._distance = allocator.inventory.links, allocator.distance
         self._joined = allocator.joined
         self._joint = question.annotations.joint or JointAllocate(())
         self._spreads = question.spreads
+        self._kept = kept
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
         named = named_only(allocator.inventory, question.annotations)
@@ -144,7 +151,7 @@ class DeviceAttempt:
             only = named if only is None else {key: vf or named[key] for key, vf in only.items() if key in named}
         beyond = _NOT_NAMED if named is not None else _NOT_ITS_OWN
         for demand in allocator.demands(question):
-            found = find_candidates(demand, self._groups, usage, within, only, beyond=beyond)
+            found = find_candidates(demand, self._groups, usage, within, Preselected(only, beyond, kept))
             self._demands[demand.kind] = as_counted(demand, found.matching)
             self._candidates[demand.kind] = found
         labels = {**allocator.inventory.node_labels, **question.node_labels}
@@ -169,6 +176,8 @@ class DeviceAttempt:
         for kind, demand in self._demands.items():
             if len(self._candidates[kind].usable) < max(demand.count, 1):
                 return CannotAllocate(shortage_text(demand, self._candidates[kind]))
+            if self._kept_of(kind).keys() - {candidate.device.key for candidate in self._candidates[kind].usable}:
+                return CannotAllocate(f"{kind}: not all that the pod keeps can be given")
         together = tuple(kind for kind in self._joint.types if kind in self._demands)
         alone = [(kind,) for kind in self._demands if kind not in together]
         grants: list[DeviceGrant] = []
@@ -181,6 +190,9 @@ class DeviceAttempt:
             choices.append(choice)
         in_order = sorted(grants, key=lambda g: (DEVICE_TYPES.index(g.kind), g.minor))
         return DeviceAllocation(tuple(in_order), tuple(choices))
+
+    def _kept_of(self, kind: str) -> Mapping[DeviceKey, str]:
+        return {key: vf for key, vf in self._kept.items() if key[0] == kind}
 
     def _choose(self, kinds: Sequence[str]) -> JointChoice | CannotAllocate:
         """Return the devices of types that go together; partitions first, and without them where that may be."""
@@ -246,7 +258,8 @@ class DeviceAttempt:
         at = {c.device.minor: self._groups[c.group].numa for c in self._candidates[GPU].usable}
         minors = [grant.number for grant in answer.of(GPU)]
         nodes = {at[minor] for minor in minors}
-        here = GpuRequest(len(minors), frozenset(minor for minor, node in at.items() if node in nodes))
+        kept = frozenset(minor for _, minor in self._kept_of(GPU) if isinstance(minor, int))
+        here = GpuRequest(len(minors), frozenset(minor for minor, node in at.items() if node in nodes), kept)
         joined, demand = self._joined, self._demands[GPU]
         cheapest = cheapest_linked(self._links, joined.inventory.costs, joined.gpu_names, here, minors)
         gpus = [c.grant(demand) for c in self._candidates[GPU].usable if c.device.minor in cheapest]
@@ -263,7 +276,9 @@ class DeviceAttempt:
     ) -> JointChoice | CannotAllocate:
         """Return the best devices of these types, of these GPUs (None: all that can serve) or partitions of a rule."""
         usable = {kind: self._candidates[kind].usable for kind in kinds}
-        usable |= {} if gpus is None else {GPU: tuple(gpus)}
+        if gpus is not None:
+            kept = [candidate for candidate in usable[GPU] if candidate.is_kept and candidate not in gpus]
+            usable[GPU] = tuple(sorted((*kept, *gpus), key=lambda candidate: candidate.group)) if kept else tuple(gpus)
         parts = []
         asks_for_partition = rule.origin if rule is not None else ""
         for kind in kinds:
@@ -294,6 +309,7 @@ class DeviceAttempt:
         return [
             CandidateSet(tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest)
             for found in ranked_partitions(rule, self._demands[GPU].count, minors, self._idle_gpus())
+            if all(minor in found.minors for _, minor in self._kept_of(GPU))
         ]
 
     def _idle_gpus(self) -> frozenset[int]:
@@ -320,4 +336,9 @@ class DeviceAttempt:
                 parts = [*by_node(found.candidates, self._groups).values()]
             case _:
                 parts = [list(found.candidates)]
-        return [replace(found, candidates=tuple(part)) for part in parts if len(part) >= demand.count]
+        kept = self._kept_of(demand.kind).keys() if len(self._kept_of(demand.kind)) <= demand.count else frozenset()
+        return [
+            replace(found, candidates=tuple(part))
+            for part in parts
+            if len(part) >= demand.count and kept <= {candidate.device.key for candidate in part}
+        ]

@@ -19,18 +19,21 @@ from sysfs.text import some
 
 _SHOWN: Final = 4
 
+_NONE: Final[Mapping[DeviceKey, str]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
     """A device that can serve, the number of its PCIe group, and the VF that it would give ('' without one).
 
-    ``in_use`` are the units that are taken of it.
+    ``in_use`` are the units that are taken of it. ``is_kept``: the pod keeps it, so that it is taken before others.
     """
 
     device: InventoryDevice
     group: int
     vf: str = ""
     in_use: Fraction = Fraction(0)
+    is_kept: bool = False
 
     def grant(self, demand: DeviceDemand) -> DeviceGrant:
         """Return what a container gets of it."""
@@ -58,20 +61,27 @@ class FoundDevices:
         return "; ".join(f"{NodeSet.of(minors)}: {reason}" for reason, minors in self.reasons.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Preselected:
+    """Devices that may be taken, each with the VF to take of it, '' where it gives any or none.
+
+    ``only`` these may be, of others the reason is ``beyond``; None: any. ``kept`` are those that its pod keeps.
+    """
+
+    only: Mapping[DeviceKey, str] | None
+    beyond: str
+    kept: Mapping[DeviceKey, str]
+
+
 def find_candidates(
     demand: DeviceDemand,
     groups: Sequence[PcieGroup],
     usage: Usage,
-    within: int | None = None,
-    only: Mapping[DeviceKey, str] | None = None,
-    *,
-    beyond: str = "",
+    within: int | None,
+    preselected: Preselected,
 ) -> FoundDevices:
-    """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any.
-
-    ``only`` are the devices that may be taken, each with the VF to take of it, '' where it gives any or none; of others
-    the reason is ``beyond``.
-    """
+    """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any."""
+    only, kept = preselected.only, preselected.kept
     usable, matching = [], []
     reasons: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
@@ -85,14 +95,16 @@ def find_candidates(
                 reason = reason or _place_reason(demand, number, group, usage, within)
                 reason = reason or _lack(demand, device, usage.of(device))
                 if not reason and only is not None and device.key not in only:
-                    reason = beyond
+                    reason = preselected.beyond
             if reason:
                 reasons.setdefault(reason, []).append(device.minor)
                 continue
-            vf = free_vf(demand, device, usage.of(device), only.get(device.key, "") if only is not None else "")
-            usable.append(DeviceCandidate(device, number, vf.bus if vf else "", usage.of(device).part))
+            wanted = kept.get(device.key, "") or (only or _NONE).get(device.key, "")
+            vf = free_vf(demand, device, usage.of(device), wanted)
+            is_kept = device.key in kept
+            usable.append(DeviceCandidate(device, number, vf.bus if vf else "", usage.of(device).part, is_kept))
     # A NIC is in use by few units long before it is full: an idle one on the same PCIe has more to give.
-    usable.sort(key=lambda found: (found.group, found.in_use, found.device.minor))
+    usable.sort(key=lambda found: (found.group, not found.is_kept, found.in_use, found.device.minor))
     return FoundDevices(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
 
 

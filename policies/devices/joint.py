@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from fractions import Fraction
 from itertools import chain, combinations, groupby, islice, product
 from typing import Final
 
@@ -54,11 +55,15 @@ class JointPart:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedSet:
-    """A set, and how many of its candidates are in each PCIe group and on each node that has any."""
+    """A set, and how many of its candidates are in each PCIe group and on each node that has any.
+
+    ``kept`` is how many of those in a group have to be taken: those that the pod keeps.
+    """
 
     found: CandidateSet
     groups: Mapping[int, int]
     nodes: Mapping[int, int]
+    kept: Mapping[int, int]
 
 
 Chosen = Mapping[str, tuple[DeviceCandidate, ...]]
@@ -129,7 +134,8 @@ class JointSearch:
         nodes: Counter[int] = Counter()
         for group, count in groups.items():
             nodes[self._nodes[group]] += count
-        return _PlacedSet(found, groups, nodes)
+        kept = Counter(candidate.group for candidate in found.candidates if candidate.is_kept)
+        return _PlacedSet(found, groups, nodes, kept)
 
     def choose(self) -> JointChoice | None:
         """Return the best choice; None where there is none."""
@@ -176,7 +182,7 @@ class JointSearch:
         for sets, spread in ways:
             on_group = by_group(sets[0].found.candidates)
             taken = [(group, n) for group, n in zip(self._groups, spread.counts, strict=True) if n]
-            for parts in product(*(combinations(on_group[group], n) for group, n in taken)):
+            for parts in product(*(_with_kept(on_group[group], n) for group, n in taken)):
                 yield sets, spread, tuple(chain.from_iterable(parts))
 
     def _spread(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> GroupCounts | None:
@@ -208,6 +214,7 @@ class JointSearch:
             is_used=group in self._used,
             gives=here if closeness is Closeness.SAME_PCIE else (),
             node_gives=around if closeness is Closeness.SAME_NUMA_NODE else (),
+            least=primary.kept.get(group, 0),
             is_node_used=node in self._used_nodes,
         )
 
@@ -227,14 +234,25 @@ class JointSearch:
         for group in touched:
             near = [other for other in left if self._nodes[other] == self._nodes[group] and left[other]]
             if group not in matched and near:
-                taken.append(left[min(near, key=lambda other: left[other][0].in_use)].pop(0))
+                taken.append(left[min(near, key=lambda other: _first(left[other][0]))].pop(0))
         nodes = {self._nodes[group] for group in touched}
         rest = sorted(
             (candidate for group in left for candidate in left[group]),
-            key=lambda c: (c.group not in touched, self._nodes[c.group] not in nodes, c.in_use),
+            key=lambda c: (not c.is_kept, c.group not in touched, self._nodes[c.group] not in nodes, c.in_use),
         )
         taken += islice(rest, max(0, count - len(taken)))
         return tuple(taken)
+
+
+def _with_kept(candidates: Sequence[DeviceCandidate], count: int) -> Iterator[tuple[DeviceCandidate, ...]]:
+    """Yield each set of so many candidates of a group with all that the pod keeps, which stand first."""
+    kept = tuple(candidate for candidate in candidates if candidate.is_kept)
+    return ((*kept, *others) for others in combinations(candidates[len(kept) :], count - len(kept)))
+
+
+def _first(candidate: DeviceCandidate) -> tuple[bool, Fraction]:
+    """Return a key that sorts what the pod keeps, then what has the least in use."""
+    return not candidate.is_kept, candidate.in_use
 
 
 def by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCandidate]]:

@@ -54,7 +54,7 @@ def best_linked(
 
     Of each set of nodes best-effort takes one (``policies.devices.links``), which also leaves good ones to others. Ties
     go to GPUs that are near each other, then to nodes in use, then to the lowest ones, and to what is chosen already
-    where the matrix lacks one of the GPUs.
+    where the matrix lacks one of the GPUs. Those that the pod keeps are among them.
     """
     on_node = gathered((groups[candidate.group].numa, candidate) for candidate in usable)
     width = len({groups[candidate.group].numa for candidate in chosen})
@@ -62,6 +62,7 @@ def best_linked(
     if not is_known or comb(len(on_node), width) > MOST_NODE_SETS:
         return tuple(chosen)
     free = {candidate.device.minor for candidate in usable}
+    kept = frozenset(candidate.device.minor for candidate in usable if candidate.is_kept)
     places = gpu_places(matrix, groups)
     taken = {gpu: place for gpu, place in places.items() if gpu not in free}
     used = {place.node for place in taken.values()}
@@ -70,7 +71,7 @@ def best_linked(
     for some in combinations(nodes, width):
         here = {candidate.device.minor: candidate for node in some for candidate in on_node[node]}
         at = taken | {gpu: places[gpu] for gpu in here}
-        found = allocate(matrix, GpuRequest(len(chosen), frozenset(here), places=at, distance=distance))
+        found = allocate(matrix, GpuRequest(len(chosen), frozenset(here), kept, places=at, distance=distance))
         score = found.score, found.nearness
         if found.devices and (best is None or score > best[0]):
             best = score, tuple(here[minor] for minor in found.devices)

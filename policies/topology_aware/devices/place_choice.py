@@ -5,7 +5,8 @@ nodes is taken, of these one whose nodes have room for the container's CPUs and 
 each other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, starmap
@@ -38,12 +39,12 @@ def question_of(asked: DeviceAsk) -> DeviceQuestion:
 class FoundAllocation:
     """What was found. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none.
 
-    ``is_left``: ended containers of its pod had these devices.
+    ``left`` are those of these devices that ended containers of its pod had.
     """
 
     answer: DeviceAllocation
     is_earlier: bool = False
-    is_left: bool = False
+    left: tuple[DeviceGrant, ...] = ()
     passed_over: int = 0
 
 
@@ -104,7 +105,7 @@ class PlaceSearch:
             return ChosenDevices(devices, (reasons.kept(devices, runs=False), *why))
         lost = [reasons.lost(earlier)] if earlier else []
         chosen = [reasons.allocated(self._node.allocator, found.answer, found.passed_over)] if devices else []
-        left = [reasons.left_to_pod(devices)] if found.is_left else []
+        left = [reasons.left_to_pod(found.left)] if found.left else []
         return ChosenDevices(devices, (*lost, *left, *chosen, *why))
 
     def find(
@@ -115,7 +116,7 @@ class PlaceSearch:
         if again is not None:
             return FoundAllocation(again, is_earlier=True)
         left = None if earlier else self._of_pod(within)
-        return FoundAllocation(left, is_left=True) if left is not None else self._best(context, within)
+        return self._best(context, within) if left is None else left
 
     def _again(self, nodes: int | None, earlier: tuple[DeviceGrant, ...]) -> DeviceAllocation | None:
         """Return the earlier devices if they are a valid answer to the same question: free, healthy, as large."""
@@ -125,19 +126,52 @@ class PlaceSearch:
         is_same = isinstance(answer, DeviceAllocation) and set(answer.grants) == set(earlier)
         return answer if isinstance(answer, DeviceAllocation) and is_same else None
 
-    def _of_pod(self, nodes: int | None) -> DeviceAllocation | None:
-        """Return devices that ended containers of the pod had, if they are enough of each type that those had."""
-        left = {grant.key: grant.vf for grant in by_place(self._held.left_to_pod)}
-        kinds = {kind for kind, _ in left}
-        if not kinds & self._anywhere[0].found.keys():
+    def _of_pod(self, nodes: int | None) -> FoundAllocation | None:
+        """Return devices that ended containers of the pod had, and free ones of types of which those are too few."""
+        counts = {kind: count for kind, (count, _) in self._anywhere[0].found.items()}
+        usable = {found.device.key for _, candidates in self._anywhere[0].found.values() for found in candidates}
+        left = {grant.key: grant.vf for grant in by_place(self._held.left_to_pod) if grant.key in usable}
+        had = Counter(kind for kind, _ in left)
+        if not had:
             return None
-        inventory = self._node.allocator.inventory.devices
-        only = {**{device.key: "" for device in inventory if device.kind not in kinds}, **left}
-        if self._only is not None:
-            only = {key: vf for key, vf in only.items() if key in self._only}
+        is_enough = all(had[kind] >= counts[kind] for kind in had)
+        found = self._with_left(nodes, left, frozenset(had)) if is_enough else None
+        if found is not None:
+            return found
+        # Of types that join another one as many are taken as it has places: those that are left come first there.
+        joining = [kind for kind in self._joint if kind in counts][1:]
+        found = self._with_left(
+            nodes, left, frozenset(kind for kind in had if had[kind] > counts[kind] and kind not in joining)
+        )
+        taken = Counter(grant.kind for grant in found.left) if found is not None else had
+        return found if all(taken[kind] >= min(had[kind], counts[kind]) for kind in had) else None
+
+    @property
+    def _joint(self) -> tuple[str, ...]:
+        joint = self.question.annotations.joint
+        return () if joint is None else joint.types
+
+    def _with_left(
+        self, nodes: int | None, left: Mapping[DeviceKey, str], alone: Collection[str]
+    ) -> FoundAllocation | None:
+        """Return devices with those that are left: of the types ``alone`` no others, of the rest all of them.
+
+        None where the place that is asked for does not let them stand beside each other.
+        """
+        kept = {key: vf for key, vf in left.items() if key[0] not in alone}
+        only = self._only
+        if alone:
+            inventory = self._node.allocator.inventory.devices
+            only = {device.key: "" for device in inventory if device.kind not in alone}
+            only |= {key: vf for key, vf in left.items() if key[0] in alone}
+            only = only if self._only is None else {key: vf for key, vf in only.items() if key in self._only}
         within = self._node.within(nodes)
-        answer = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only).run()
-        return answer if isinstance(answer, DeviceAllocation) else None
+        attempt = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only, kept=kept)
+        answer = attempt.run()
+        if isinstance(answer, CannotAllocate):
+            return None
+        grants = attempt.cheapest(answer).grants if kept else answer.grants
+        return FoundAllocation(replace(answer, grants=grants), left=tuple(g for g in grants if _is_one_of(g, left)))
 
     def _best(self, context: PlacementContext, within: int | None) -> FoundAllocation | CannotAllocate:
         attempt, first = self._anywhere if within is None else self._attempt(within)
@@ -200,3 +234,9 @@ class PlaceSearch:
 
 def _rank(answer: DeviceAllocation) -> tuple[tuple[bool, int, int, int], ...]:
     return tuple(choice.rank for choice in answer.choices)
+
+
+def _is_one_of(grant: DeviceGrant, left: Mapping[DeviceKey, str]) -> bool:
+    """Return whether a grant is of a device that is left: of another VF of it, it is not."""
+    vf = left.get(grant.key)
+    return vf is not None and (not vf or not grant.vf or grant.vf == vf)
