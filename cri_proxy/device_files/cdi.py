@@ -29,6 +29,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 DIRECTORIES = ("var/run/cdi", "etc/cdi")
+_SUFFIXES: Final = (".json", ".yaml")
 # Some drivers write a file for each ResourceClaim. Only root may write there: this bounds accidents.
 MAX_FILES = 2048
 MAX_FILE_BYTES = 4 << 20
@@ -68,7 +69,7 @@ class CdiFiles:
         found: dict[Path, CdiSpec] = {}
         for place in DIRECTORIES:
             with suppress(OSError), open_beneath(self._root / place) as directory:
-                names = sorted(name for name in directory.names() if Path(name).suffix in (".json", ".yaml"))
+                names = sorted(name for name in directory.names() if Path(name).suffix in _SUFFIXES)
                 for path in (self._root / place / name for name in names[:MAX_FILES]):
                     with suppress(OSError):
                         try:
@@ -112,6 +113,21 @@ class CdiFiles:
         number = (major(found.st_rdev), minor(found.st_rdev))
         kind = kinds.get(stat.S_IFMT(found.st_mode), "")
         return HostFile(kind, number, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+
+
+def specs_in(directory: Path) -> Mapping[str, CdiSpec]:
+    """Return what each file of this directory says, by name; one that cannot be read is no specification. Blocks.
+
+    Raises OSError where the directory cannot be listed.
+    """
+    files, found = ParsedFiles(_parsed), dict[str, CdiSpec]()
+    with open_beneath(directory) as opened:
+        for name in sorted(name for name in opened.names() if Path(name).suffix in _SUFFIXES):
+            try:
+                found[name] = files.of(opened, directory / name)
+            except (FileRefused, OSError):
+                found[name] = NO_SPECIFICATION
+    return found
 
 
 _cdi_files: Final = cache(CdiFiles)  # of one process: each file is parsed again only when it changes

@@ -1,17 +1,17 @@
 """Read how PCI functions are given out: their drivers, VFIO groups, RDMA devices and interfaces in sysfs.
 
-Sources: Documentation/ABI/testing/sysfs-bus-pci (``driver``, ``physfn``), sysfs-kernel-iommu_groups, Documentation/
+Sources: Documentation/ABI/testing/sysfs-bus-pci (``driver``), sysfs-kernel-iommu_groups, Documentation/
 driver-api/vfio.rst (device nodes of groups), Documentation/infiniband/user_verbs.rst and user_mad.rst of the kernel.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 
 _FUNCTIONS: Final = "sys/bus/pci/devices"
-_VFIO: Final = "vfio"
 _WITHOUT_IOMMU: Final = "vfio-noiommu"  # the name of a group that vfio makes where there is no IOMMU
 _CONNECTION_MANAGER: Final = "sys/class/misc/rdma_cm"
 
@@ -26,20 +26,15 @@ def functions_at(root: Path, addresses: Sequence[str]) -> FunctionsByAddress:
 
 
 def _function(root: Path, address: str, home: Path) -> PciFunction:
-    driver, group = _target(home / "driver"), home / "iommu_group"
-    # Drivers of vendors for live migration bind it to vfio too: mlx5_vfio_pci, nvgrace-gpu-vfio-pci.
-    is_vfio = _VFIO in driver.replace("_", "-").split("-")
-    return PciFunction(
-        address,
-        driver,
-        vfio=_group_node(group) if is_vfio else "",
-        group=tuple(name for name in _names(group / "devices") if name != address) if is_vfio else (),
+    bound = PciFunction(address, _target(home / "driver"))
+    return replace(
+        bound,
+        vfio=_group_node(home / "iommu_group") if bound.is_vfio else "",
         rdma=_names(home / "infiniband"),
         verbs=tuple(name for name in _names(home / "infiniband_verbs") if name.startswith("uverbs")),
         mads=tuple(name for name in _names(home / "infiniband_mad") if name.startswith("umad")),
         has_connection_manager=(root / _CONNECTION_MANAGER).is_dir(),
         interfaces=_names(home / "net"),
-        owner=_target(home / "physfn"),
     )
 
 

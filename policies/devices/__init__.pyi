@@ -17,6 +17,7 @@ from policies.devices.demand import DemandError as DemandError
 from policies.devices.device_types import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.device_types import GPU as GPU
 from policies.devices.device_types import GPU_VENDOR as GPU_VENDOR
+from policies.devices.device_types import NIC as NIC
 from policies.devices.device_types import NVIDIA as NVIDIA
 from policies.devices.device_types import OWN_DOMAIN as OWN_DOMAIN
 from policies.devices.device_types import RDMA as RDMA

@@ -2,11 +2,13 @@
 
 from typing import Final
 
-HELP = "devices of a node: list them, allocate GPUs, NICs and VFs that go together, offer their NUMA nodes"
+HELP = (
+    "devices of a node: list them, allocate GPUs, NICs and VFs that go together, offer their NUMA nodes, declare them"
+)
 EXAMPLE = """\
 cri-proxy devices list
 cri-proxy devices allocate configs/devices/joint.yaml
 cri-proxy devices hints configs/devices/joint.yaml
 cri-proxy devices allocate --help"""
 
-ACTIONS: Final = ("list", "allocate", "hints")
+ACTIONS: Final = ("list", "allocate", "hints", "cdi")

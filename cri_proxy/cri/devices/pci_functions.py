@@ -11,6 +11,8 @@ from typing import Final
 
 VFIO_CONTAINER: Final = "/dev/vfio/vfio"
 RDMA_CM: Final = "/dev/infiniband/rdma_cm"
+NODE_DIRECTORIES: Final = ("/dev/vfio/", "/dev/infiniband/")
+"""The directories of all nodes that a function may need."""
 VARIABLE_PREFIX: Final = "PCIDEVICE_"
 
 _INFINIBAND: Final = "/dev/infiniband"
@@ -21,21 +23,24 @@ _INFO: Final = "_INFO"
 class PciFunction:
     """A function of PCI as sysfs has it now; '' and () where it has none.
 
-    ``vfio`` is the device node of its IOMMU group where it is bound to vfio, and ``group`` are the other functions of
-    that group. ``rdma`` are its RDMA devices (``mlx5_2``), ``verbs`` and ``mads`` their character devices
-    (``uverbs2``, ``umad2``), ``interfaces`` its network interfaces. ``owner`` is the physical function of a VF.
+    ``vfio`` is the device node of its IOMMU group where it is bound to vfio. ``rdma`` are its RDMA devices
+    (``mlx5_2``), ``verbs`` and ``mads`` their character devices (``uverbs2``, ``umad2``), ``interfaces`` its network
+    interfaces.
     """
 
     address: str
     driver: str = ""
     vfio: str = ""
-    group: tuple[str, ...] = ()
     rdma: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
     mads: tuple[str, ...] = ()
     has_connection_manager: bool = False
     interfaces: tuple[str, ...] = ()
-    owner: str = ""
+
+    @property
+    def is_vfio(self) -> bool:
+        """Whether its driver is vfio's, or a variant of a vendor for live migration (mlx5_vfio_pci)."""
+        return "vfio" in self.driver.replace("_", "-").split("-")
 
     @property
     def nodes(self) -> tuple[str, ...]:
