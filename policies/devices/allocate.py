@@ -13,6 +13,7 @@ from policies.devices.annotations import DEVICE_ALLOCATED, DeviceAnnotations, Jo
 from policies.devices.candidates import (
     DeviceCandidate,
     FoundDevices,
+    Preselected,
     find_candidates,
     is_share,
     least_used_first,

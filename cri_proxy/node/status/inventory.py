@@ -90,7 +90,8 @@ def held_twice_texts(joined: JoinedDevices, allocations: Allocations) -> tuple[s
 def _held_twice_text(claims: Sequence[DeviceClaim]) -> str:
     device = claims[0].device
     by_holder = {c.holder: f"{c.holder} (chosen by others)" if c.device.is_given else c.holder for c in claims}
-    what = device.cost_name or f"{device.kind} {device.minor}"
+    is_one_vf = len({claim.device.vf for claim in claims}) == 1
+    what = device.cost_name or (str(device) if is_one_vf else f"{device.kind} {device.minor}")
     return f"{what} has {len(by_holder)} holders: {some(sorted(by_holder.values()), _NAMES_SHOWN)}"
 
 

@@ -10,6 +10,7 @@ from policies.device_grants import DeviceGrant, DeviceHolding, DeviceKey, Exclus
 from policies.devices import GPU, WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
+from sysfs.cpuset import gathered
 
 UNHEALTHY = "unhealthy"
 """In place of a holder: no container gets the device."""
@@ -218,8 +219,17 @@ def held_twice(held: Allocations, joined: JoinedDevices) -> Iterator[tuple[Devic
             by_device.setdefault(claim.device.key, []).append(claim)
     for key, claims in by_device.items():
         counted = _not_shared(claims)
-        if len({claim.holder for claim in counted}) > 1 and _is_too_much(known.get(key), counted):
+        if _holders(counted) > 1 and _is_too_much(known.get(key), counted):
             yield tuple(claims)
+            continue
+        # Others may have other VFs of the device, as many as it has.
+        for same in gathered((claim.device.vf, claim) for claim in claims if claim.device.vf).values():
+            if _holders(_not_shared(same)) > 1:
+                yield tuple(same)
+
+
+def _holders(claims: Iterable[DeviceClaim]) -> int:
+    return len({claim.holder for claim in claims})
 
 
 def _not_shared(claims: Iterable[DeviceClaim]) -> Collection[DeviceClaim]:
@@ -232,11 +242,10 @@ def _not_shared(claims: Iterable[DeviceClaim]) -> Collection[DeviceClaim]:
 
 
 def _is_too_much(here: InventoryDevice | None, claims: Collection[DeviceClaim]) -> bool:
-    """Return whether these are more than a device has, or one VF twice; ``here`` None: cost files alone list it."""
-    vfs = [claim.device.vf for claim in claims if claim.device.vf]
+    """Return whether these are more than a device has; ``here`` None: cost files alone list it."""
     grants = [claim.device for claim in claims]
     is_over = sum(grant.amount for grant in grants) > WHOLE if here is None else _is_over(here, grants)
-    return is_over or len(set(vfs)) < len(vfs) or _has_parts_and_more(grants)
+    return is_over or _has_parts_and_more(grants)
 
 
 def _has_parts_and_more(grants: Collection[DeviceGrant]) -> bool:

@@ -62,6 +62,46 @@ async def test_a_device_that_the_kubelet_gives_away_again_has_two_holders() -> N
         assert count == 1
 
 
+async def test_a_virtual_function_of_the_sr_iov_plugin_goes_to_no_pod_that_asks_by_annotation() -> None:
+    """Its ids are PCI addresses, whatever the resource is called."""
+    async with opened(InventorySite()) as site:
+        vf = devices("intel.com/sriov_netdevice", "0000:10:00.1")
+        site.ask_kubelet(told_pod("a", {"c": [vf]}), *(told_pod(name, {}) for name in "bcd"))
+        first = await site.run("a", OWNS)
+        assert held(site, first.container_id("c")) == ["rdma 0 VF 0000:10:00.1"]
+        asks = {key: value for key, value in ASKS.items() if "joint" not in key}
+        asks["cri-proxy.io/device-resources"] = "rdma=1"
+        others = [held(site, (await site.run(name, OWNS, **asks)).container_id("c")) for name in "bcd"]
+        free = {f"rdma {n} VF 0000:{n + 1}0:00.{i}" for n, i in ((0, 2), (1, 1), (1, 2))}
+        assert {each for (each,) in others} == free
+        with pytest.raises(CallFailed, match="all of its VFs that match are in use"):
+            await site.run("e", OWNS, **asks)
+
+
+async def test_a_virtual_function_that_the_kubelet_gives_away_again_has_two_holders() -> None:
+    """Who has another one of that NIC is none of them."""
+    async with opened(InventorySite()) as site:
+        plugin = {name: devices("example.com/vf", f"0000:10:00.{n}") for name, n in (("b", 1), ("c", 2))}
+        site.ask_kubelet(told_pod("a", {}), *(told_pod(name, {"c": [each]}) for name, each in plugin.items()))
+        for name, asks in (("a", ASKS), ("b", {}), ("c", {})):
+            await site.run(name, OWNS, **asks)
+        view = NodeView(site.node, name="n")
+        (twice,) = view.status().held_twice
+        assert twice == "rdma 0 VF 0000:10:00.1 has 2 holders: default/a/c, default/b/c (chosen by others)"
+        assert f"devices: {twice}" in view.status().warnings
+        (count,) = [each.value for each in view.samples() if each.metric is catalog.DEVICES_HELD_TWICE]
+        assert count == 1
+
+
+async def test_two_functions_of_one_nic_have_a_holder_each() -> None:
+    async with opened(InventorySite()) as site:
+        vf = devices("example.com/vf", "0000:10:00.2")
+        site.ask_kubelet(told_pod("a", {}), told_pod("b", {"c": [vf]}))
+        for name, asks in (("a", ASKS), ("b", {})):
+            await site.run(name, OWNS, **asks)
+        assert NodeView(site.node, name="n").status().held_twice == ()
+
+
 async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_it_likes() -> None:
     async with opened(InventorySite()) as site:
         replicas = {name: devices("nvidia.com/gpu.shared", f"GPU-0::{n}") for n, name in enumerate("ab")}
