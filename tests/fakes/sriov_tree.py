@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 from sysfs.cpuset import CpuSet
@@ -58,7 +59,13 @@ def write_nics(root: Path, *functions: TreeFunction, has_connection_manager: boo
     for function in functions:
         files |= _files(function)
     write_tree(root, nic_machine(functions), files)
-    for path, target in (pair for function in functions for pair in _links(function)):
+    pairs = [pair for function in functions for pair in _links(function)]
+    for owner in functions:
+        vfs = sorted(function.address for function in functions if function.owner == owner.address)
+        home = root / device_path(owner.device)
+        (home / "sriov_numvfs").write_text(f"{len(vfs)}\n")
+        pairs += ((f"{device_path(owner.device)}/virtfn{n}", f"sys/bus/pci/devices/{vf}") for n, vf in enumerate(vfs))
+    for path, target in pairs:
         link = root / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(root / target)
@@ -66,12 +73,14 @@ def write_nics(root: Path, *functions: TreeFunction, has_connection_manager: boo
 
 
 def bind(root: Path, function: TreeFunction, driver: str) -> None:
-    """Bind a function of the tree to another driver; '' = to none."""
-    link = root / device_path(function.device) / "driver"
-    link.unlink(missing_ok=True)
+    """Bind a function of the tree to another driver, '' = to none: what the old one made of it is gone."""
+    home = root / device_path(function.device)
+    for name in ("infiniband", "infiniband_verbs", "infiniband_mad", "net"):
+        rmtree(home / name, ignore_errors=True)
+    (home / "driver").unlink(missing_ok=True)
     if driver:
         (root / f"sys/bus/pci/drivers/{driver}").mkdir(parents=True, exist_ok=True)
-        link.symlink_to(root / f"sys/bus/pci/drivers/{driver}")
+        (home / "driver").symlink_to(root / f"sys/bus/pci/drivers/{driver}")
 
 
 def _files(function: TreeFunction) -> Mapping[str, str]:
