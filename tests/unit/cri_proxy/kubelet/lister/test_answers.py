@@ -109,7 +109,7 @@ async def test_a_virtual_function_stands_by_its_own_name() -> None:
         }
         await site.run("web", guaranteed("c", 1000), **asks)
         (container,) = added(site, pod("web", {"c": []})).containers
-        assert devices_of(container) == [("cri-proxy.io/rdma", ["rdma-0-vf-0000:10:00.1"], [0])]
+        assert devices_of(container) == [("cri-proxy.io/rdma", ["0000:10:00.1"], [0])]
 
 
 async def test_the_machine_has_all_cpus_but_the_reserved_ones_its_memory_and_devices_once() -> None:
@@ -123,7 +123,7 @@ async def test_the_machine_has_all_cpus_but_the_reserved_ones_its_memory_and_dev
         assert devices_of(answer) == [
             ("nvidia.com/gpu", ["GPU-1"], [1]),
             ("cri-proxy.io/gpu", ["gpu-0"], [0]),
-            ("cri-proxy.io/rdma", ["rdma-0-vf-0000:10:00.1", "rdma-0-vf-0000:10:00.2"], [0]),
-            ("cri-proxy.io/rdma", ["rdma-1-vf-0000:20:00.1", "rdma-1-vf-0000:20:00.2"], [1]),
+            ("cri-proxy.io/rdma", ["0000:10:00.1", "0000:10:00.2"], [0]),
+            ("cri-proxy.io/rdma", ["0000:20:00.1", "0000:20:00.2"], [1]),
             ("example.com/fpga", ["f0"], []),
         ]
