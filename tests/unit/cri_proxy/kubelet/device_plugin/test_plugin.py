@@ -67,6 +67,28 @@ async def refused(kubelet: DeviceKubelet, resource: str, *ids: str) -> tuple[grp
     return caught.value.code(), caught.value.details() or ""
 
 
+async def test_functions_are_of_many_nics_and_have_the_ids_that_cni_plugins_take(
+    tmp_path: Path, kubelet: DeviceKubelet
+) -> None:
+    """One pod after the other, and for a pod that asks for two, an idle NIC comes before one that is shared."""
+    vfs = "vf_groups: [{{vfs: [{{bus: '0000:0{n}:00.1'}}, {{bus: '0000:0{n}:00.2'}}]}}]"
+    nics = ", ".join(f"{{minor: {n}, numa: 0, pcie: p{n // 2}, {vfs.format(n=n)}}}" for n in range(4))
+    (tmp_path / "nics.yaml").write_text(f"rdma: [{nics}]\n")
+    sources = PluginSources(tmp_path / "nics.yaml", sysfs_root=tmp_path)
+    async with running(settings_of(tmp_path / "plugins", sources, ("rdma=example.com/vf",), ("rdma=vfs",))):
+        await holds("the kubelet knows it", lambda: kubelet.knows("example.com/vf"))
+        given = [await kubelet.allocate("example.com/vf", count) for count in (1, 2, 1, 2)]
+    assert [sorted(ids) for ids, _ in given] == [
+        ["0000:00:00.1"],
+        ["0000:01:00.1", "0000:02:00.1"],
+        ["0000:03:00.1"],
+        ["0000:00:00.2", "0000:01:00.2"],
+    ]
+    assert [answer.envs["PCIDEVICE_EXAMPLE_COM_VF"] for _, answer in given] == [
+        ",".join(sorted(ids)) for ids, _ in given
+    ]
+
+
 async def test_each_type_is_registered_with_its_devices_their_health_and_their_nodes(
     kubelet: DeviceKubelet, plugin: RunningPlugin
 ) -> None:
