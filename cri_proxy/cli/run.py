@@ -34,6 +34,7 @@ _HELPERS_CODE: Final = (
     "cri_proxy.device_files.locality",
     "cri_proxy.device_files.mounts",
     "cri_proxy.device_files.nvidia_driver",
+    "cri_proxy.device_files.pci_functions",
     "cri_proxy.kubelet.unit",
     "cri_proxy.node.drift.kubelet_state",
     "cri_proxy.node.resource_files.directories",

@@ -105,7 +105,7 @@ from cri_proxy.costs.merge import CostDirectory
 from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.merge import InventoryFile
 from cri_proxy.inventory.numbers import NUMBERS
-from cri_proxy.device_files import locality, mounts
+from cri_proxy.device_files import locality, mounts, pci_functions
 from cri_proxy.device_files.cdi import CLAIM_KINDS, CdiFiles, ask_cdi
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
@@ -123,6 +123,7 @@ helper.call(locality.device_numbers, root, ("/dev/null",))
 helper.call(ask_cdi, root, b"", CdiFiles.named, (("a/b=c", ""),))
 helper.call(partial(nvidia_gpus, with_parts=True), root)
 helper.call(mounts.subjects_of, root, ("/dev/null",))
+helper.call(pci_functions.functions_at, root, ["0000:51:00.1"])
 for source in (CostDirectory(root), InventoryFile(root / "devices.yaml")):
     helper.call(source.lookups)
     helper.call(source.judge, helper.call(source.read), {})
