@@ -118,27 +118,37 @@ async def test_what_an_init_container_had_the_next_one_of_its_pod_gets(asks: dic
         await site.run("last", ONE, **asks)
 
 
-async def test_one_that_asks_for_more_than_its_pod_keeps_gets_that_and_free_ones() -> None:
+MORE = [
+    ("cri-proxy.io/device-resources", "nvidia.com/gpu", "gpu 0"),
+    ("cri-proxy.io/device-request", "example.com/gpu", "example.com/gpu 2"),
+]
+
+
+@pytest.mark.parametrize(("key", "resource", "kept"), MORE, ids=["of the inventory", "of cost files"])
+async def test_one_that_asks_for_more_than_its_pod_keeps_gets_that_and_a_free_one(
+    key: str, resource: str, kept: str
+) -> None:
     """Though two others are nearer to each other: else one GPU would be idle as long as the pod lives."""
     gpus = DeviceInventory(tuple(InventoryDevice("gpu", n, node, f"p{n}") for n, node in enumerate((0, 1, 1))))
-    asks = {name: {"cri-proxy.io/device-resources": f"nvidia.com/gpu={n}"} for name, n in (("one", 1), ("two", 2))}
-    by_container = '{"init": "nvidia.com/gpu=1", "app": "nvidia.com/gpu=2"}'
-    async with opened(Site(policy_with_devices(devices=gpus))) as site:
+    listed = [f"example.com/gpu/{n}" for n in range(3)] if "example" in resource else []
+    asks = {name: {key: f"{resource}={n}"} for name, n in (("one", 1), ("two", 2))}
+    async with opened(Site(policy_with_devices(*listed, devices=DeviceInventory(()) if listed else gpus))) as site:
         pair = await site.run("pair", ONE, **asks["two"])
-        job = spec({"cri-proxy.io/device-resources": by_container}, "init", "app")
+        job = spec({key: f'{{"init": "{resource}=1", "app": "{resource}=2"}}'}, "init", "app")
         sandbox_id = await site.kubelet.run_sandbox(job)
         init = await site.kubelet.create(job, job.containers[0], sandbox_id)
         await site.kubelet.start(init)
-        assert (devices_of(site, pair.container_id("c")), devices_of(site, init)) == (("gpu 1", "gpu 2"), ("gpu 0",))
+        assert devices_of(site, init) == (kept,)
+        others = devices_of(site, pair.container_id("c"))
         await site.kubelet.remove_pod(pair.sandbox_id)
         site.runtime.exit(init, 0)
         await check(site)
         app = await site.kubelet.create(job, job.containers[1], sandbox_id)
         await site.kubelet.start(app)
-        assert devices_of(site, app) == ("gpu 0", "gpu 1")
+        assert kept in devices_of(site, app) and len(devices_of(site, app)) == 2
         assert all(not row.grant.devices for row in site.node.context.ledger.rows() if row.key.name == "init")
         last = await site.run("last", ONE, **asks["one"])
-        assert devices_of(site, last.container_id("c")) == ("gpu 2",)
+        assert {*devices_of(site, app), *devices_of(site, last.container_id("c"))} == {kept, *others}
 
 
 @ASKS
