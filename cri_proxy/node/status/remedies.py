@@ -20,7 +20,7 @@ _RELAXED: Final[tuple[tuple[str, str, Callable[[Preferences], Preferences]], ...
     ("require_isolated", "false", lambda asked: replace(asked, require_isolated=False)),
     ("strict_threads", "false", lambda asked: replace(asked, strict_threads=False)),
     ("single_node", "false", lambda asked: replace(asked, single_node=False)),
-    ("strict_hints", "false", lambda asked: replace(asked, strict_hints=False)),
+    ("strict_locality", "false", lambda asked: replace(asked, strict_locality=False)),
     ("strict_memory", "false", lambda asked: replace(asked, strict_memory=False)),
     ("strict_huge_pages", "false", lambda asked: replace(asked, strict_huge_pages=False)),
     ("topology_policy", "none", lambda asked: replace(asked, topology_policy=TopologyPolicy.NONE)),

@@ -45,9 +45,7 @@ async def test_the_running_node_is_asked(
     assert (found, bool(container["refused"]), container["container"]) == (status, bool(status), "default/web/c")
 
 
-async def test_memory_that_no_node_has_takes_two(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_memory_that_no_node_has_takes_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pod = POD.replace("CPUS", "1")
     nodes = []
     for memory in ("1Gi", "12Gi"):
