@@ -12,7 +12,7 @@ from typing import Final
 
 from cri_proxy.extender.demand import GPU_RESOURCE, GpuDemand, QuestionError, count_at, demand_of, items_at, mapping_at
 from cri_proxy.foreign_text import admit
-from policies.devices.links import ANNOTATION, free_gpus, joined_labels
+from policies.devices.links import ANNOTATION, joined_labels, read_free_gpus
 
 MAX_NODES: Final = 20_000
 # An empty array takes 20 times its text in memory; what Kubernetes sends has an object or array for some 40 bytes.
@@ -119,7 +119,7 @@ def _candidate(value: object, where: str) -> Candidate:
     if not isinstance(published, str) or not published:
         published = joined_labels({key: text for key, text in labels.items() if isinstance(text, str)})
     name = _text(metadata.get("name"), f"{where}.metadata.name")
-    return Candidate(name, published, gpus, free=free_gpus({**labels, **annotations}))
+    return Candidate(name, published, gpus, free=read_free_gpus({**labels, **annotations}))
 
 
 def _text(value: object, where: str) -> str:

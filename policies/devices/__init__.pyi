@@ -41,6 +41,7 @@ from policies.devices.label_selector import SELECTOR as SELECTOR
 from policies.devices.label_selector import AnnotationError as AnnotationError
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
 from policies.devices.model import GPU_MEMORY as GPU_MEMORY
+from policies.devices.model import VF_UNITS as VF_UNITS
 from policies.devices.model import WHOLE as WHOLE
 from policies.devices.model import DeviceInventory as DeviceInventory
 from policies.devices.model import GpuPartition as GpuPartition
@@ -65,7 +66,6 @@ from policies.devices.plugin.offer import offer_of as offer_of
 from policies.devices.plugin.offer import offered_devices as offered_devices
 from policies.devices.plugin.variables import ANNOTATION_PREFIX as ANNOTATION_PREFIX
 from policies.devices.plugin.variables import VARIABLE_PREFIX as VARIABLE_PREFIX
-from policies.devices.plugin.variables import VF_UNITS as VF_UNITS
 from policies.devices.plugin.variables import PluginVariableError as PluginVariableError
 from policies.devices.plugin.variables import allocated_annotations as allocated_annotations
 from policies.devices.plugin.variables import allocated_variables as allocated_variables

@@ -18,6 +18,9 @@ from sysfs.cpuset import NodeSet, gathered
 WHOLE: Final = 100
 """The units of a whole device."""
 
+VF_UNITS: Final = 1
+"""What a virtual function takes of its device, as in Koordinator's examples: no one else gets the whole device."""
+
 GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
 """The resource that says how many bytes of memory a GPU has."""
 

@@ -22,8 +22,7 @@ from policies.devices.identity import (
     strength,
     uuid_in,
 )
-from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice, Statement
-from policies.devices.plugin.variables import VF_UNITS
+from policies.devices.model import EMPTY_INVENTORY, VF_UNITS, WHOLE, DeviceInventory, InventoryDevice, Statement
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.text import numbered
 

@@ -12,8 +12,8 @@ from policies.devices.links.cut import ChosenSet as ChosenSet
 from policies.devices.links.cut import best_set as best_set
 from policies.devices.links.free_gpus import FREE_ANNOTATION as FREE_ANNOTATION
 from policies.devices.links.free_gpus import FREE_LABEL as FREE_LABEL
-from policies.devices.links.free_gpus import free_gpus as free_gpus
 from policies.devices.links.free_gpus import free_text as free_text
+from policies.devices.links.free_gpus import read_free_gpus as read_free_gpus
 from policies.devices.links.matrix import MAX_NVLINKS as MAX_NVLINKS
 from policies.devices.links.matrix import SELF as SELF
 from policies.devices.links.matrix import UNKNOWN as UNKNOWN

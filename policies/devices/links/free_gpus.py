@@ -24,11 +24,11 @@ def free_text(gpus: Collection[int]) -> str:
     return str(CpuSet.of(gpus)).replace(",", ".") or _NONE
 
 
-def free_gpus(published: Mapping[str, object]) -> frozenset[int] | None:
+def read_free_gpus(published: Mapping[str, object]) -> frozenset[int] | None:
     """Return the GPUs that a node's annotations or labels have as free; None where none of them does, or not readably.
 
-    >>> free_gpus({"gpu-links.cri-proxy.io/free": "0-2.5"}), free_gpus({FREE_ANNOTATION: "none"}), free_gpus({})
-    (frozenset({0, 1, 2, 5}), frozenset(), None)
+    >>> read_free_gpus({"gpu-links.cri-proxy.io/free": "0-2.5"}), read_free_gpus({FREE_ANNOTATION: "none"})
+    (frozenset({0, 1, 2, 5}), frozenset())
     """
     text = published.get(FREE_ANNOTATION) or published.get(FREE_LABEL)
     if text == _NONE:

@@ -14,8 +14,15 @@ from typing import Final, Protocol
 
 from policies.device_grants import DeviceGrant
 from policies.devices.device_types import GPU, RDMA
-from policies.devices.model import WHOLE, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
-from policies.devices.plugin.variables import VF_UNITS
+from policies.devices.model import (
+    VF_UNITS,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+    PcieGroup,
+    natural_order,
+    pcie_groups,
+)
 
 _SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})(:spread)?", re.ASCII)
 

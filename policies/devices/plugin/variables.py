@@ -14,7 +14,7 @@ from typing import Final
 
 from policies.device_grants import DeviceGrant
 from policies.devices.device_types import DEVICE_TYPES
-from policies.devices.model import WHOLE
+from policies.devices.model import VF_UNITS, WHOLE
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import gathered
 
@@ -23,9 +23,6 @@ VARIABLE_PREFIX: Final = "CRI_PROXY_ALLOCATED_"
 
 ANNOTATION_PREFIX: Final = "allocated.cri-proxy.io/"
 """What the names of the annotations begin with; the type follows."""
-
-VF_UNITS: Final = 1
-"""What a virtual function takes of its device, as in Koordinator's examples: no one else gets the whole device."""
 
 _MAX_DEVICES: Final = 1024  # 256 virtual functions on each of some NICs
 _EXPECTED: Final = "expected MINOR, MINOR@VF or MINOR:UNITS, separated by commas, as the device plugin writes them"
