@@ -105,7 +105,7 @@ _YAML_IN_PYTHON: Final = {
 
 
 class _StandIn(ModuleType):
-    """One of these modules with its names alone; PyYAML makes loaders of them that nobody uses."""
+    """One of these modules with its names alone; PyYAML makes loaders of them that are not used."""
 
     def __getattr__(self, name: str) -> type:
         """Make the class, or the error that libyaml raises, at the first use: ``yaml.error`` is loaded then."""

@@ -41,6 +41,20 @@ def test_the_group_may_come_by_option_variable_or_file(
         assert load_config(tmp_path / "to").config.adopt == "pin"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'config.nri/group="rt"\napp="agent"\n',
+        "kind: Node\nmetadata: {name: w1, labels: {cri-resource-manager.intel.com/group: rt}}\n",
+    ],
+)
+def test_a_process_finds_the_group_among_labels_and_in_the_node(words: list[str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "group").write_text(text)
+    command = [*program(), *words, "--group-file", f"{tmp_path}/group", "--once"]
+    subprocess.run(command, check=True, timeout=SECONDS, capture_output=True)
+    assert load_config(tmp_path / "to").config.adopt == "pin"
+
+
 def test_a_group_that_is_no_name_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command([*words, "--group", "a/b", "--once"]) == 2
     assert "group: expected letters" in capsys.readouterr().err
