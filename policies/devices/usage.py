@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.device_types import GPU
@@ -26,13 +27,16 @@ class DeviceUse:
     @property
     def part(self) -> Fraction:
         """The units that are taken: of the core or of the memory, whichever are more."""
-        return max(Fraction(self.units), self.memory)
+        return max(Fraction(self.units), self.memory) if self.units else self.memory
 
     def plus(self, grant: DeviceGrant, device: InventoryDevice) -> "DeviceUse":
         """Return the use with this grant; more than 100 units of a device count as all of it."""
         units, memory = taken(grant, device)
         vfs = self.vfs | {grant.vf} if grant.vf else self.vfs
         return DeviceUse(min(WHOLE, self.units + units), min(Fraction(WHOLE), self.memory + memory), vfs)
+
+
+_UNUSED: Final = DeviceUse()
 
 
 def taken(grant: DeviceGrant, device: InventoryDevice) -> tuple[int, Fraction]:
@@ -71,7 +75,7 @@ class Usage:
 
     def of(self, device: InventoryDevice) -> DeviceUse:
         """Return what is taken of a device."""
-        return self.by_device.get(device.key, DeviceUse())
+        return self.by_device.get(device.key, _UNUSED)
 
 
 def usage_of(
@@ -90,7 +94,7 @@ def usage_of(
 
     def used_with(grants: Iterable[DeviceGrant]) -> frozenset[tuple[int, str]]:
         for grant in grants:
-            by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
+            by_device[grant.key] = by_device.get(grant.key, _UNUSED).plus(grant, devices[grant.key])
         return frozenset((group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle)
 
     others = [grant for grant in held if grant.key in devices]

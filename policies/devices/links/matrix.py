@@ -167,8 +167,11 @@ def cut_off(matrix: LinkMatrix) -> frozenset[int]:
 
 def _partners(matrix: LinkMatrix) -> dict[int, int]:
     """Return to how many others each GPU has NVLinks or XGMI."""
-    gpus = [gpu.index for gpu in matrix.gpus]
-    return {one: sum(one != other and matrix.link(one, other).is_linked for other in gpus) for one in gpus}
+    found = {gpu.name: 0 for gpu in matrix.gpus}
+    for (one, other), link in matrix.links.items():
+        if link.is_linked and one in found and other in found:
+            found[one] += 1
+    return {gpu.index: found[gpu.name] for gpu in matrix.gpus}
 
 
 def matrix_of(
