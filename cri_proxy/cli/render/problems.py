@@ -16,7 +16,7 @@ _WORDS: Final[Mapping[str, str]] = {
     Unmet.CPUS_WIDER: "its own CPUs are on several NUMA nodes",
     Unmet.MEMORY_WIDER: "it may use memory nodes beyond its pool's",
     Unmet.CONTESTED: "other containers can run on its own CPUs",
-    Unmet.ANNOTATION_IGNORED: "an annotation could not be read",
+    Unmet.ANNOTATION_IGNORED: "an annotation could not be read: explain has the reason",
 }
 
 

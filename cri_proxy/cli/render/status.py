@@ -76,7 +76,8 @@ def _fits(fits: LargestFit | None, width: int) -> list[str]:
 
 
 def _fit_text(cpus: int, with_moves: int) -> str:
-    return f"{cpus} CPUs" if with_moves == cpus else f"{cpus} CPUs ({with_moves} if sharers move)"
+    more = f" ({with_moves} if sharers move)" if with_moves != cpus else ""
+    return f"{plural(cpus, 'CPU')}{more}"
 
 
 def _map(view: model.StatusView, letters: Mapping[str, str], width: int) -> list[str]:

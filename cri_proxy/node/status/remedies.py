@@ -13,7 +13,7 @@ from policies.alignment import TopologyPolicy
 from policies.base import Allocations, Decision, Grant, Placed, QosClass, Request
 from policies.policy import Policy
 from policies.preferences import Preferences
-from sysfs.text import numbered
+from sysfs.text import numbered, plural
 
 _CPU_STEP_MCPU: Final = 100
 _RELAXED: Final[tuple[tuple[str, str, Callable[[Preferences], Preferences]], ...]] = (
@@ -69,7 +69,7 @@ def _smaller(policy: Policy, held: Allocations, request: Request) -> Steps[list[
             high = middle
     if best is None:
         return []
-    amount = f"{low} CPUs" if step == 1000 else f"{low * step}m"
+    amount = plural(low, "CPU") if step == 1000 else f"{low * step}m"
     return [f"with a request of {amount} it would be placed{_where(best)}"]
 
 
