@@ -7,6 +7,7 @@ from sysfs.cpuset import IdSet
 from sysfs.model import Device, Machine, NumaNode
 from sysfs.quantity import bytes_text
 from sysfs.show.outline import irregularities
+from sysfs.show.pci_class import class_words
 
 
 def json_value(machine: Machine) -> dict[str, object]:
@@ -51,6 +52,7 @@ def _device(device: Device) -> dict[str, object]:
     return {
         "address": device.address,
         "class": f"{device.class_code:06x}",
+        "class_name": class_words(device.class_code),
         "vendor": f"{device.vendor:04x}",
         "device": f"{device.device:04x}",
         **_fields(device, "node", "local_cpus"),

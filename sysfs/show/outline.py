@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
 from sysfs.quantity import bytes_text
+from sysfs.show.pci_class import class_words
 from sysfs.text import plural
 
 WIDTH = 110
@@ -200,7 +201,8 @@ def _devices(machine: Machine) -> list[str]:
     for d in devices:
         node = f"node {d.node}" if d.node >= 0 else "no node"
         virtual = f"  (virtual function of {d.physical_function})" if d.physical_function else ""
-        lines.append(f"  {d.address}  class {d.class_code:06x}  {node}  {' > '.join(d.bridges)}{virtual}")
+        kind = f"{class_words(d.class_code)} ({d.class_code:06x})"
+        lines.append(f"  {d.address}  {kind}  {node}  {' > '.join(d.bridges)}{virtual}")
     return lines
 
 

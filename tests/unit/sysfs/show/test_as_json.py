@@ -22,6 +22,7 @@ def test_devices_show_codes_as_sysfs_does() -> None:
         {
             "address": "0000:3b:00.0",
             "class": "030200",
+            "class_name": "3D controller",
             "vendor": "10de",
             "device": "0000",
             "node": 1,

@@ -34,7 +34,7 @@ def test_devices_other_than_bridges_are_listed_with_their_way() -> None:
     pci = [{"address": "10:01.0", "class": 0x060400, "node": 1}, {"address": "11:00.0", "parent": "10:01.0"}]
     text = outline(small_machine(pci=pci))
     assert "PCI devices (1 bridge not shown)" in text
-    assert "  0000:11:00.0  class 000000  node 1  pci0000:10 > 0000:10:01.0\n" in text
+    assert "  0000:11:00.0  device (000000)  node 1  pci0000:10 > 0000:10:01.0\n" in text
 
 
 def test_a_node_that_lies_across_dies_is_told() -> None:
