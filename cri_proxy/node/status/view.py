@@ -17,8 +17,9 @@ from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
 from policies.container_name import ContainerName
+from policies.policy import Policy
 from sysfs.model import Machine
-from sysfs.show.cpu_map import cpu_map
+from sysfs.show.cpu_map import CpuMap, cpu_map
 
 # How long a refusal is shown in the status.
 LATELY_SECONDS = 3600.0
@@ -72,6 +73,7 @@ class NodeView:
         self._ledger = node.context.ledger
         self._name = name
         self._daemon = daemon or DaemonStatus()
+        self._map: tuple[Policy, CpuMap] | None = None
 
     def health(self) -> model.Health:
         """Return alive while this answers, and ready when decisions are made and nothing is degraded."""
@@ -121,7 +123,7 @@ class NodeView:
             costs=self._daemon.costs(),
             cdi=self._daemon.cdi(),
             inventory_file=self._daemon.inventory(),
-            map=cpu_map(policy.machine, available=policy.available, reserved=policy.reserved),
+            map=self._cpu_map(policy),
         )
         yield
         fits = policy.largest_fit(ledger.allocations)
@@ -149,6 +151,13 @@ class NodeView:
         warnings += tuple(f"devices: {each}" for each in (*policy.known.disagreements, *twice))
         shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
         return replace(shown, devices=devices, inventory=inventory, held_twice=twice, fits=fits)
+
+    def _cpu_map(self, policy: Policy) -> CpuMap:
+        """Return the map of this policy's machine, which takes 12 ms to make for 1,792 CPUs: once for a policy."""
+        if self._map is None or self._map[0] is not policy:
+            shown = cpu_map(policy.machine, available=policy.available, reserved=policy.reserved)
+            self._map = (policy, shown)
+        return self._map[1]
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

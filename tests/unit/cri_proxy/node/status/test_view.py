@@ -72,6 +72,16 @@ async def test_the_status_has_what_still_fits_and_where_the_cpus_are(site: Site)
     assert str(status.map.reserved) == "0"
 
 
+async def test_the_map_is_made_once_for_a_policy(site: Site) -> None:
+    shown = view(site)
+    first = shown.status().map
+    assert shown.status().map is first
+    site.node.context.ledger.policy = small_policy("0-1")
+    other = shown.status().map
+    assert other is not None
+    assert str(other.reserved) == "0-1"
+
+
 async def test_a_bunch_of_containers_more_is_a_slice_more(site: Site) -> None:
     counts = []
     for i in range(BUNCH + 1):
