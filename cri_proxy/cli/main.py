@@ -150,6 +150,7 @@ def overview() -> str:
         "",
         "options:",
         "  -h, --help    this text; after a command, that command's",
+        "  help COMMAND  the same",
         "  --version     the version",
     ]
     lines += ["", "example:", f"  {PROG} demo", f"  {PROG} run --reserved-resources cpu=750m"]
@@ -189,6 +190,8 @@ def run_command(argv: Sequence[str]) -> int:
     name, *rest = argv
     if name in ("-h", "--help", "--version"):
         return _describe(name)
+    if name == "help":
+        return run_command([*rest, "--help"])
     if name not in COMMANDS:
         return _unknown(name)
     command = load_command(name)

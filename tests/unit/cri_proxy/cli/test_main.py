@@ -169,3 +169,23 @@ def test_an_action_has_to_be_named(name: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("words", [["gpu", "allocated"], ["gpu", "allocate"], ["gpu", "score", "f", "--size", "2"]])
 def test_wrong_usage_of_an_action_is_2(words: list[str]) -> None:
     assert run_command(words) == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "begins"),
+    [
+        (["help"], "usage: cri-proxy COMMAND"),
+        (["help", "status"], "usage: cri-proxy status "),
+        (["help", "devices", "list"], "usage: cri-proxy devices list "),
+    ],
+)
+def test_help_of_a_command_is_that_of_its_option(
+    argv: list[str], begins: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(argv) == 0
+    assert capsys.readouterr().out.startswith(begins)
+
+
+def test_help_of_an_unknown_command_asks_which_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["help", "statsu"]) == 2
+    assert "unknown command 'statsu'; did you mean status?" in capsys.readouterr().err
