@@ -4,13 +4,15 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from cri_proxy.cli.admin import add_admin_option
 from cri_proxy.cli.arguments import ROOT, add_path
 from cri_proxy.errors import CommandFailed
 
 HELP = "archive the files that discovery reads of this machine, for bug reports and simulation"
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
-cri-proxy topology --machine machine.tar.xz"""
+cri-proxy topology --machine machine.tar.xz
+cri-proxy capture --state node-7.tar.xz"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("file", type=Path, metavar="FILE.tar.xz", help="the archive to write")
     add_path(parser, "--sysfs-root", "DIR", "directory that holds sys/ and proc/ (default /)", default=ROOT)
+    parser.add_argument(
+        "--state",
+        action="store_true",
+        help="add what the running daemon has placed, with the names of pods, to plan with",
+    )
+    add_admin_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,8 +54,9 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(f"{args.file}: give a name that ends in .tar.xz", 2)
     if not (args.sysfs_root / "sys" / "devices").is_dir():
         raise CommandFailed(f"{args.sysfs_root}: no sys/devices in it; see --sysfs-root")
+    more = _state(args.admin) if args.state else {}
     try:
-        done = capture(args.file, args.sysfs_root)
+        done = capture(args.file, args.sysfs_root, more)
     except OSError as error:
         raise CommandFailed(f"{args.file}: {error.strerror or error}") from error
     problem = ""
@@ -60,6 +69,16 @@ def run(args: argparse.Namespace) -> int:
     report = CaptureReport(str(args.file), size_bytes, done.files, done.links, done.unreadable, problem)
     emit(report, args.output, render_report)
     return 0
+
+
+def _state(admin: Path) -> dict[str, bytes]:
+    """Return the member of the archive with the state of the running daemon. Raises DaemonUnreachable."""
+    import json
+
+    from cri_proxy.http.client import ask
+    from cri_proxy.state.capture import STATE
+
+    return {STATE: json.dumps(ask(admin, "/api/v1/state", post="")).encode()}
 
 
 def render_report(report: CaptureReport) -> str:

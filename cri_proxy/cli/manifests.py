@@ -12,6 +12,7 @@ from cri_proxy.cli.arguments import machine_of
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.load import load_source
 from cri_proxy.errors import CommandFailed
+from cri_proxy.simulate.nodes import NodeChange, changes_of
 from cri_proxy.simulate.plan.nodes import MOST_NODES, Cluster
 from cri_proxy.simulate.plan.orders import worst_of
 from cri_proxy.simulate.plan.pods import Workload, arrivals_of, read_workloads
@@ -50,9 +51,10 @@ def plans_of(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> 
     workloads = [found for name, text in manifests for found in read_workloads(text, name, args.namespace)]
     if not workloads:
         raise CommandFailed("the manifests have no pods: no Pod, Deployment, StatefulSet, DaemonSet or Job")
-    if not 1 <= args.nodes <= MOST_NODES or not 1 <= args.orders <= MOST_ORDERS:
+    nodes = int(args.nodes) if args.nodes.isdecimal() else 0
+    if not 1 <= nodes <= MOST_NODES or not 1 <= args.orders <= MOST_ORDERS:
         raise CommandFailed(f"--nodes goes from 1 to {MOST_NODES}, --orders from 1 to {MOST_ORDERS}", 2)
-    arrivals = arrivals_of(workloads, args.nodes)
+    arrivals = arrivals_of(workloads, nodes)
     notes = _notes(workloads)
     plans = []
     for cluster in _clusters(args):
@@ -61,6 +63,19 @@ def plans_of(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> 
         found = worst_of(cluster, arrivals, seeds)
         plans.append(found.with_notes(notes))
     return plans
+
+
+def fleet_of(args: argparse.Namespace) -> list[NodeChange]:
+    """Return what the configuration changes on each captured node of a directory. Raises CommandFailed."""
+    directory = Path(args.nodes)
+    if args.nodes.isdecimal() or not directory.is_dir():
+        raise CommandFailed("give FILE, or a directory of captured nodes by --nodes", 2)
+    if len(args.config) != 1:
+        raise CommandFailed("give one --config: what is to be in force on the captured nodes", 2)
+    paths = sorted(path for path in directory.iterdir() if path.name.endswith(".tar.xz"))
+    if not paths:
+        raise CommandFailed(f"{directory}: no archive FILE.tar.xz of capture --state in it")
+    return list(changes_of(paths, _options(args.config[0])))
 
 
 def _clusters(args: argparse.Namespace) -> list[Cluster]:
@@ -74,7 +89,7 @@ def _clusters(args: argparse.Namespace) -> list[Cluster]:
             title = machine if len(machines) > 1 else str(config) if len(configs) > 1 else ""
             options = _options(config) if config is not None else {}
             source = str(config) if config is not None else "the defaults"
-            found.append(Cluster(loaded, title, args.nodes, options, args.strategy, source))
+            found.append(Cluster(loaded, title, int(args.nodes), options, args.strategy, source))
     return found
 
 

@@ -17,6 +17,7 @@ EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
 cri-proxy simulate configs/scenarios/memory.yaml configs/scenarios/neighbours.yaml -o json
 cri-proxy simulate configs/pods/database.yaml --machine '{packages: 2, cores: 16, threads: 2, memory: 64Gi}'
+cri-proxy simulate --nodes captured/ --config new.yaml
 helm template my-chart | cri-proxy simulate - --machine node.tar.xz --nodes 12 --config new.yaml --html plan.html"""
 
 GC_THRESHOLDS = (100_000, 20, 100)
@@ -27,7 +28,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
         "files",
-        nargs="+",
+        nargs="*",
         metavar="FILE",
         help="scenarios (docs/reference/scenarios.md) or Kubernetes manifests (docs/reference/planning.md), each with "
         "one or more documents; a directory of manifests; - is standard input",
@@ -36,7 +37,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     machines = "a name of docs/reference/machines.md, host (default), a directory, an archive, or a description"
     add_repeated(plan, "--machine", "SPEC", f"{machines}; two of them: side by side")
     add_repeated(plan, "--config", "PATH", "the nodes' configuration; two of them: side by side", Path)
-    plan.add_argument("--nodes", type=int, default=1, metavar="N", help="so many nodes of this machine (default 1)")
+    plan.add_argument(
+        "--nodes",
+        default="1",
+        metavar="N|DIRECTORY",
+        help="so many nodes of this machine (default 1); or, without FILE, the archives of capture --state in a "
+        "directory: what --config changes on each",
+    )
     plan.add_argument("--namespace", default="default", help="of what names none (default: default)")
     plan.add_argument(
         "--strategy",
@@ -60,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.manifests import is_manifest, texts_of
 
     gc.set_threshold(*GC_THRESHOLDS)
+    if not args.files:
+        return _fleet(args)
     texts = texts_of(args.files)
     manifests = [(name, text) for name, text in texts if isinstance(text, str) and is_manifest(text)]
     if not manifests:
@@ -74,7 +83,7 @@ def _run_scenarios(args: argparse.Namespace, texts: Sequence[tuple[str, "str | D
     from cri_proxy.cli.output import emit
     from cri_proxy.simulate.run_files import run_texts
 
-    if args.machine or args.config or args.nodes != 1 or args.html:
+    if args.machine or args.config or args.nodes != "1" or args.html:
         raise CommandFailed("--machine, --config, --nodes and --html are for manifests; a scenario names its own", 2)
     results = list(run_texts(texts))
     if not results:
@@ -92,6 +101,16 @@ def _run_scenarios(args: argparse.Namespace, texts: Sequence[tuple[str, "str | D
     is_refused = args.fail_on_refusal and any(result.has_refusals for result in results)
     spans = args.fail_on_span and any(result.spanning for result in results)
     return 0 if all(r.is_good for r in results) and not is_refused and not spans else 1
+
+
+def _fleet(args: argparse.Namespace) -> int:
+    from cri_proxy.cli.manifests import fleet_of
+    from cri_proxy.cli.output import emit
+    from cri_proxy.cli.render.nodes import fleet_text
+
+    found = fleet_of(args)
+    emit(found, args.output, fleet_text)
+    return int(any(each.problem for each in found))
 
 
 def _plan(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> int:

@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
+from cri_proxy.codec import encode
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
@@ -25,7 +26,8 @@ from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
-from cri_proxy.http.routes import build_routes, fit_route, plan_route
+from cri_proxy.http.messages import PostHandler
+from cri_proxy.http.routes import body_route, build_routes, config_json, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
@@ -49,6 +51,7 @@ from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import GATHER_SECONDS, Store
+from cri_proxy.steps import bunches
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import socket_path
 from policies.base import Request
@@ -144,7 +147,8 @@ class Engine:
             node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        await self._open_admin(view, watchers, http, closing, partial(_fit, interceptor, node))
+        asked = {"/api/v1/fit": partial(_fit, interceptor, node), "/api/v1/state": partial(_state, node)}
+        await self._open_admin(view, watchers, http, closing, {path: body_route(each) for path, each in asked.items()})
         return OpenEngine(node, watchers, interceptor)
 
     def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
@@ -256,11 +260,11 @@ class Engine:
         watchers: Watchers,
         http: HttpAddress,
         closing: AsyncExitStack,
-        fit: Callable[[bytes], Awaitable[object]],
+        asked: Mapping[str, PostHandler],
     ) -> None:
-        posts = {"/api/v1/plan": plan_route(watchers.plan), "/api/v1/fit": fit_route(fit)}
-        asked = _extender_posts(self._log) if self.settings.config.extender else Posts()
-        admin = AdminServer(build_routes(view), posts=posts, tcp_posts=asked, on_late_tcp=http.opened)
+        posts = {"/api/v1/plan": plan_route(watchers.plan), **asked}
+        extender = _extender_posts(self._log) if self.settings.config.extender else Posts()
+        admin = AdminServer(build_routes(view), posts=posts, tcp_posts=extender, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.config.http)
@@ -275,6 +279,18 @@ def _extender_posts(log: Log) -> Posts:
 
     extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
     return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=1)
+
+
+async def _state(node: Node, body: bytes) -> object:
+    """Return the state for ``capture --state``: the options in force, the rows, and the pods."""
+    from cri_proxy.state.capture import state_json  # late: most daemons are never asked
+
+    ledger = node.context.ledger
+    plain = state_json(config_json(node.coordinator.config), tuple(ledger.sandboxes.values()))
+    for bunch in bunches(tuple(ledger.rows())):
+        plain["rows"] += map(partial(encode, sparse=True), bunch)
+        await asyncio.sleep(0)
+    return plain
 
 
 async def _fit(interceptor: CriInterceptor, node: Node, body: bytes) -> object:

@@ -42,11 +42,11 @@ def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
     return answer
 
 
-def fit_route(fit: Callable[[bytes], Awaitable[object]]) -> PostHandler:
-    """Return the POST handler that answers where the containers in the body would land."""
+def body_route(answer_to: Callable[[bytes], Awaitable[object]]) -> PostHandler:
+    """Return the POST handler that answers a body with this value as JSON."""
 
     async def answer(request: HttpRequest) -> Response:
-        return _json(encode(await fit(request.body)))
+        return _json(encode(await answer_to(request.body)))
 
     return answer
 

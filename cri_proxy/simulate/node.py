@@ -34,6 +34,7 @@ from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.containers import cgroups_path
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.simulate.capture import let_stand
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.in_memory import PromptPersistence, PromptRuntime, WholeRecords
 from cri_proxy.simulate.machine import with_offline
@@ -41,6 +42,7 @@ from cri_proxy.simulate.scenario.costs import NOTHING_LISTED, ListedDevices, inv
 from cri_proxy.simulate.scenario.devices import DeviceLocator
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.state.memory_store import MemoryStore
+from cri_proxy.state.rows import Saved
 from policies.devices import DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
@@ -150,6 +152,12 @@ class SimulatedNode:
         """How many ``notify-exec`` commands have been run in containers since the node was built."""
         return self._notices + self.node.resource_files.notifier.run
 
+    def let_stand(self, saved: Saved) -> None:
+        """Let the pods and containers of a captured node stand on this one, before it recovers."""
+        self._store = MemoryStore(saved)
+        let_stand(self.runtime, saved)
+        self._open()
+
     async def recover(self) -> None:
         """Compare what was saved with the runtime; decisions are made from now on."""
         await self.node.recover()
@@ -219,7 +227,10 @@ class SimulatedNode:
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
         """Merge these options into the current ones; return '' or why not, in which case nothing has changed."""
-        options = merged(self._options, change)
+        return await self.replace_options(merged(self._options, change))
+
+    async def replace_options(self, options: Mapping[str, object]) -> str:
+        """Put these options in force in place of all current ones; return '' or why not: nothing has changed then."""
         try:
             built = self._with_devices(build(read_config(options), self.machine, NO_ROOT))
         except ConfigError as error:

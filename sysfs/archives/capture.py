@@ -7,16 +7,19 @@ are listed so that they give it again. Times and owners are not kept.
 
 import errno
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 
 from sysfs.archives.extent import PATTERNS, PCI_FILES
 from sysfs.archives.tar import UNREADABLE
 from sysfs.pci import device_paths
 from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Tree, TreeReader
+
+NOTHING_MORE: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,12 @@ class Captured:
     unreadable: tuple[str, ...]
 
 
-def capture(file: Path, root: Path = Path("/")) -> Captured:
-    """Write the machine below ``root`` to ``file``. Raises OSError when the archive cannot be written."""
-    return capture_tree(DirectoryTree(root), file)
+def capture(file: Path, root: Path = Path("/"), more: Mapping[str, bytes] = NOTHING_MORE) -> Captured:
+    """Write the machine below ``root`` to ``file``, with ``more`` files. Raises OSError when it cannot be written."""
+    return capture_tree(DirectoryTree(root), file, more)
 
 
-def capture_tree(tree: Tree, file: Path) -> Captured:
+def capture_tree(tree: Tree, file: Path, more: Mapping[str, bytes] = NOTHING_MORE) -> Captured:
     """Write the machine of any tree to ``file``, whole or not at all. Raises OSError."""
     files = links = 0
     unreadable: list[str] = []
@@ -47,6 +50,8 @@ def capture_tree(tree: Tree, file: Path) -> Captured:
                     unreadable.append(f"{errno.errorcode.get(error.errno or 0, 'EIO')} {path}")
                     continue
                 files += 1
+            for name, content in more.items():
+                _add_file(archive, name, content)
             if unreadable:
                 _add_file(archive, UNREADABLE, "".join(f"{line}\n" for line in unreadable).encode())
         part.replace(file)

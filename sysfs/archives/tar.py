@@ -142,6 +142,23 @@ def read_archive(path: Path) -> dict[str, MemoryTree]:
     return {root: MemoryTree(*members) for root, members in sorted(found.items()) if members[0] or members[1]}
 
 
+def read_member(path: Path, name: str, most_bytes: int) -> bytes | None:
+    """Return the content of one file of an archive, None where it has none. Raises MachineSourceError."""
+    mode = next(mode for suffix, mode in _MODES.items() if path.name.endswith(suffix))
+    try:
+        with tarfile.open(path, mode, tarinfo=_Header, encoding="utf-8", errors="replace") as archive:
+            for member in _headers(archive):
+                if _clean(member.name) == name and member.isreg() and (file := archive.extractfile(member)):
+                    if member.size > most_bytes:
+                        raise MachineSourceError(str(path), f"{name} has more than {most_bytes} bytes")
+                    return file.read(most_bytes)
+    except FileNotFoundError:
+        raise MachineSourceError(str(path), "no such file") from None
+    except _DAMAGE as error:
+        raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
+    return None
+
+
 def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
     """Add the members that discovery reads to ``found``, by root. Raises ReadError beyond MAX_KEPT_BYTES."""
     kept_bytes = 0

@@ -15,8 +15,12 @@ from cri_proxy.cli.main import COMMANDS, FOLDERS, ActionsCommand, command_parser
 from tests.house.tree import ROOT, shown
 
 # A daemon of this node, root, a cluster or a driver is needed: the command lines of these are only understood.
-OF_A_NODE = frozenset({"run", "status", "explain", "reset", "doctor", "config-agent", "device-plugin", "extender"})
-OTHERS = re.compile(r"\b(kubectl|nvidia-smi|helm|jq|systemctl)\b|/etc/cri-proxy/|--kubelet\b|--feature-file")
+OF_A_NODE = frozenset(
+    {"run", "status", "explain", "fit", "reset", "doctor", "config-agent", "device-plugin", "extender"}
+)
+OTHERS = re.compile(
+    r"\b(kubectl|nvidia-smi|helm|jq|systemctl)\b|/etc/cri-proxy/|--kubelet\b|--feature-file|--state\b|captured/"
+)
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 LINE = re.compile(r"^(?:    |\$ )+(cri-proxy [a-z].*)$", re.MULTILINE)
 

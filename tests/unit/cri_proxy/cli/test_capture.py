@@ -1,12 +1,18 @@
+import asyncio
 import json
 import re
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.cli.capture import CaptureReport
 from cri_proxy.cli.main import run_command
+from cri_proxy.http.routes import body_route
+from cri_proxy.http.server import AdminServer
+from cri_proxy.simulate.capture import read_captured
+from cri_proxy.state.rows import Saved
 from sysfs.sources import load_machine
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import CPU, write_tree
@@ -56,3 +62,22 @@ def test_the_reference_documents_every_key_of_the_answer() -> None:
     page = Path(__file__).parents[4] / "docs" / "reference" / "capture.md"
     cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
     assert re.findall(r"`(\w+)`", " ".join(cells)) == [f.name for f in fields(CaptureReport)]
+
+
+async def test_the_state_of_the_daemon_is_added_where_that_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_tree(tmp_path / "tree", small_machine())
+
+    async def state(body: bytes) -> object:
+        return {"options": {"policy": "none"}, "rows": [], "sandboxes": []}
+
+    server = AdminServer({}, posts={"/api/v1/state": body_route(state)})
+    await server.listen_unix(tmp_path / "admin.sock")
+    words = (tmp_path / "m.tar.xz", "--sysfs-root", root, "--state", "--admin", f"unix://{tmp_path}/admin.sock")
+    assert await asyncio.get_running_loop().run_in_executor(None, partial(run, *words)) == 0
+    await server.close()
+    found = read_captured(tmp_path / "m.tar.xz")
+    assert (found.machine, found.options, found.saved) == (small_machine(), {"policy": "none"}, Saved())
+    assert run(*words) == 1
+    assert "is the daemon running?" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.cli.fit import fit_text
 from cri_proxy.cli.main import run_command
-from cri_proxy.http.routes import build_routes, fit_route
+from cri_proxy.http.routes import body_route, build_routes
 from cri_proxy.http.server import AdminServer
 from cri_proxy.intercept.fit import ContainerFit, FitMove, FitView, fit
 from cri_proxy.simulate.node import SimulatedNode
@@ -24,7 +24,7 @@ async def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *ar
     """Run the command against a node of 8 CPUs behind a real socket."""
     node = SimulatedNode(describe({"packages": 2, "cores": 4, "memory": "8Gi"}), {})
     await node.recover()
-    posts = {"/api/v1/fit": fit_route(lambda body: fit(node.node, node.interceptor.reader, body))}
+    posts = {"/api/v1/fit": body_route(lambda body: fit(node.node, node.interceptor.reader, body))}
     server = AdminServer(build_routes(node.view), posts=posts)
     await server.listen_unix(tmp_path / "admin.sock")
     (tmp_path / "m.yaml").write_text(text)

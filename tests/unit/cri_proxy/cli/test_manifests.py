@@ -1,3 +1,4 @@
+import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +7,7 @@ import pytest
 
 from cri_proxy.cli.main import run_command
 from cri_proxy.cli.manifests import is_manifest
+from tests.unit.cri_proxy.simulate.test_capture import captured
 
 MACHINE = "{packages: 2, cores: 4, memory: 8Gi}"
 POD = (
@@ -107,3 +109,28 @@ def test_scenarios_and_manifests_are_told_apart(
 )
 def test_a_manifest_has_a_kind(text: str, is_one: bool) -> None:
     assert is_manifest(text) is is_one
+
+
+async def test_a_directory_of_captured_nodes_is_put_under_a_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await captured(tmp_path / "a.tar.xz")
+    config = tmp_path / "new.yaml"
+    config.write_text("reservedResources: {cpu: '1'}\n")
+    loop, command = asyncio.get_running_loop(), ["simulate", "--nodes", str(tmp_path), "--config", str(config)]
+    assert await loop.run_in_executor(None, run_command, command) == 0
+    assert capsys.readouterr().out == "1 node: 0 change, 0 cannot take it\n"
+    config.write_text("reservedResources: {cpu: '8'}\n")
+    assert await loop.run_in_executor(None, run_command, command) == 1
+    assert "a: no: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [((), "give FILE, or a directory"), (("--nodes", "."), "give one --config"), (("--nodes", "x"), "give FILE")],
+)
+def test_without_files_a_directory_and_a_configuration_are_needed(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], problem: str
+) -> None:
+    assert run_command(["simulate", *argv]) == 2
+    assert problem in capsys.readouterr().err

@@ -15,6 +15,7 @@ from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
 from cri_proxy.config.last_known_good import find_known_good
+from cri_proxy.config.load import parse_config
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
@@ -22,6 +23,7 @@ from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.state.capture import read_state
 from policies.policy import Policy
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -230,6 +232,16 @@ async def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path, scene: 
     text = f"{CONFIG}imageListen: /a"
     answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", {"group": ""}, post=text)
     assert decode(PlanView, answer).problem.endswith("imageListen: needs imageEndpoint as well: give both or neither")
+
+
+async def test_what_stands_and_what_fits_is_asked_for_on_the_admin_socket(tmp_path: Path, scene: Scene) -> None:
+    await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 2000),)))
+    state = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/state", post="")
+    options, saved = read_state(state)
+    assert [(row.name.pod, str(row.known.cpus)) for row in saved.rows] == [("a", scene.cpus()["a"])]
+    assert parse_config(json.dumps(options)) == scene.watchers.reloader.config
+    answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/fit", post="[]")
+    assert answer == {"containers": [], "problem": ""}
 
 
 async def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path: Path) -> None:

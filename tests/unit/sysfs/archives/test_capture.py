@@ -2,11 +2,13 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 
 from sysfs.archives.capture import capture, capture_tree
-from sysfs.archives.tar import MemoryTree, read_archive
+from sysfs.archives.tar import MemoryTree, read_archive, read_member
 from sysfs.discover import discover, discover_tree
+from sysfs.errors import MachineSourceError
 from sysfs.model import Machine
 from sysfs.sources import load_machine
 from tests.fakes.machines import machines, small_machine
@@ -73,3 +75,15 @@ def test_a_capture_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) 
         assert [path.name for path in tmp_path.iterdir()] == ["m.tar.xz"]
     else:
         raise AssertionError("a directory was overwritten")
+
+
+def test_more_files_are_in_the_archive_and_no_part_of_the_machine(tmp_path: Path) -> None:
+    root, file = write_tree(tmp_path / "tree", small_machine()), tmp_path / "m.tar.xz"
+    capture(file, root, {"cri-proxy/state.json": b"{}"})
+    assert read_member(file, "cri-proxy/state.json", 2) == b"{}"
+    assert read_member(file, "cri-proxy/other.json", 2) is None
+    assert load_machine(str(file)) == small_machine()
+    with pytest.raises(MachineSourceError, match="more than 1 bytes"):
+        read_member(file, "cri-proxy/state.json", 1)
+    with pytest.raises(MachineSourceError, match="no such file"):
+        read_member(tmp_path / "x.tar.xz", "cri-proxy/state.json", 1)
