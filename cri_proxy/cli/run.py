@@ -28,6 +28,7 @@ _HELPERS_CODE: Final = (
     "cri_proxy.config.last_known_good",
     "cri_proxy.in_force.text_files",
     "cri_proxy.costs.merge",
+    "cri_proxy.inventory.health_source",
     "cri_proxy.inventory.merge",
     "cri_proxy.inventory.numbers",
     "cri_proxy.device_files.cdi",

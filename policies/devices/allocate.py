@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.allocated import named_only
 from policies.devices.annotations import DEVICE_ALLOCATED, DeviceAnnotations, JointAllocate, RequiredScope
 from policies.devices.candidates import (
     DeviceCandidate,
@@ -18,6 +17,7 @@ from policies.devices.candidates import (
     is_share,
     least_used_first,
     most_used_first,
+    named_only,
 )
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.device_types import DEVICE_TYPES, GPU

@@ -1,15 +1,13 @@
 """A file or a command is asked for the health of devices: bounded, without a shell, with the reason where it fails."""
 
 import os
-import signal
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.file_workers import FileWorkers
-from cri_proxy.helper_process import Launcher
 from cri_proxy.inventory.health import DeviceHealth
 from cri_proxy.inventory.health_source import HealthSource, health_of
 from cri_proxy.yaml_fields import DocumentError
@@ -96,16 +94,19 @@ def test_a_file_or_program_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "leads out of its directory" in problem(HealthSource(str(tmp_path / "out")))
 
 
-async def test_a_helper_of_the_daemon_knows_the_exit_status_of_a_command(tmp_path: Path) -> None:
-    """Helpers let the kernel reap what ends, which hides how it ended."""
-    before = signal.getsignal(signal.SIGCHLD)
+IN_A_HELPER = """
+import sys
+from cri_proxy.helper_process import Launcher
+from cri_proxy.inventory.health_source import HealthSource, health_of
+try:
+    Launcher.fork().start().call(health_of, HealthSource(command=(sys.argv[1],)))
+except Exception as error:
+    print(error)
+"""
+
+
+def test_a_helper_of_the_daemon_knows_the_exit_status_of_a_command(tmp_path: Path) -> None:
+    """Helpers let the kernel reap what ends, which hides how it ended. A launcher is forked by one thread."""
     command = program(tmp_path, "raise SystemExit(3)")
-    launcher = Launcher.fork()
-    workers = FileWorkers(launcher, most=1)
-    try:
-        with pytest.raises(DocumentError, match="exit status 3"):
-            await workers.run("health", health_of, HealthSource(command=(command,)), within_seconds=30.0)
-    finally:
-        workers.close()
-        launcher.close()
-    assert signal.getsignal(signal.SIGCHLD) == before
+    done = subprocess.run([sys.executable, "-c", IN_A_HELPER, command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{command}: exit status 3"
