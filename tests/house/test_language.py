@@ -55,7 +55,7 @@ ENGINEERING = """
     replan report request reset resolve response restart restore result resync retained retry return row rule run
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spill spread start startup state step stop store summary supply support swap
-    switch health
+    switch health free
     sync syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport
     tryout type unit unmet usage validate value variables verify version view vocabulary wait warning widen workers
     write writer count yaml
