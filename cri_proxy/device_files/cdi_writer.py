@@ -25,7 +25,7 @@ _DIRECTORY_MODE: Final = 0o755
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Change(StrEnum):
+class FileChange(StrEnum):
     """What became of a file."""
 
     WRITTEN = "written"
@@ -38,7 +38,7 @@ class ChangedFile:
     """A file of the directory, and what became of it."""
 
     name: str
-    change: Change
+    change: FileChange
 
 
 class NotWritten(CriProxyError):
@@ -64,11 +64,11 @@ def _changed(at: int, name: str, before: bytes | None, after: bytes | None) -> C
     if after is None:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=at)
-        return ChangedFile(name, Change.REMOVED)
+        return ChangedFile(name, FileChange.REMOVED)
     if before == after:
-        return ChangedFile(name, Change.UNCHANGED)
+        return ChangedFile(name, FileChange.UNCHANGED)
     replace_file(at, name, after, _MODE, is_synced=True)
-    return ChangedFile(name, Change.WRITTEN)
+    return ChangedFile(name, FileChange.WRITTEN)
 
 
 def _own_content(directory: Path, at: int, name: str) -> bytes | None:

@@ -5,7 +5,6 @@ from policies.devices.allocate import DeviceAttempt as DeviceAttempt
 from policies.devices.allocate import DeviceQuestion as DeviceQuestion
 from policies.devices.annotations import ALLOCATE_HINT as ALLOCATE_HINT
 from policies.devices.annotations import DEVICE_ALLOCATED as DEVICE_ALLOCATED
-from policies.devices.annotations import DOMAIN as DOMAIN
 from policies.devices.annotations import HINT as HINT
 from policies.devices.annotations import JOINT as JOINT
 from policies.devices.annotations import JOINT_ALLOCATE as JOINT_ALLOCATE

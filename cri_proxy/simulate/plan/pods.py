@@ -17,7 +17,7 @@ MOST_PODS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class PlannedWorkload:
     """A workload of a manifest: its kind and name, and the create step of one of its pods.
 
     ``copies`` None: one on every node. ``others`` are resources that are not planned here, as those of device plugins.
@@ -39,7 +39,7 @@ class PlannedPod:
     node: int | None = None
 
 
-def read_workloads(text: str, source: str, namespace: str) -> Iterator[Workload]:
+def read_workloads(text: str, source: str, namespace: str) -> Iterator[PlannedWorkload]:
     """Yield the workloads of a text; ``namespace`` is that of what names none. Raises DocumentError."""
     try:
         for found in read_manifests(text):
@@ -49,7 +49,7 @@ def read_workloads(text: str, source: str, namespace: str) -> Iterator[Workload]
         raise DocumentError(source, error.line, error.problem) from None
 
 
-def _workload(found: PodManifest, namespace: str) -> Workload:
+def _workload(found: PodManifest, namespace: str) -> PlannedWorkload:
     whole = _amounts(found.whole) if found.whole is not None else Amounts()
     annotations = {
         item.key: item.value.text if isinstance(item.value, Scalar) else json.dumps(plain(item.value))
@@ -64,7 +64,7 @@ def _workload(found: PodManifest, namespace: str) -> Workload:
         amounts=pod_amounts(whole),
     )
     others = {name for container in found.containers for name in container.others}
-    return Workload(found.workload, create, found.copies, tuple(sorted(others)))
+    return PlannedWorkload(found.workload, create, found.copies, tuple(sorted(others)))
 
 
 def _amounts(found: ContainerManifest) -> Amounts:
@@ -78,7 +78,7 @@ def _amounts(found: ContainerManifest) -> Amounts:
     )
 
 
-def arrivals_of(workloads: Iterable[Workload], nodes: int) -> tuple[PlannedPod, ...]:
+def arrivals_of(workloads: Iterable[PlannedWorkload], nodes: int) -> tuple[PlannedPod, ...]:
     """Return every pod in the order of the manifests, those of every node first, as they are there before others.
 
     Raises DocumentError for more than can be planned.
@@ -97,7 +97,7 @@ def arrivals_of(workloads: Iterable[Workload], nodes: int) -> tuple[PlannedPod, 
     return tuple(found)
 
 
-def _own_name(workload: Workload, taken: set[tuple[str | None, str]]) -> str:
+def _own_name(workload: PlannedWorkload, taken: set[tuple[str | None, str]]) -> str:
     """Return a name for the pods of this workload that no other has in its namespace."""
     namespace, name = workload.create.namespace, workload.create.pod
     if (namespace, name) in taken:
@@ -108,7 +108,7 @@ def _own_name(workload: Workload, taken: set[tuple[str | None, str]]) -> str:
     return name
 
 
-def _arrival(workload: Workload, name: str, node: int | None = None) -> PlannedPod:
+def _arrival(workload: PlannedWorkload, name: str, node: int | None = None) -> PlannedPod:
     create = replace(workload.create, pod=name)
     return PlannedPod(workload.name, create, created_pod(create), node)
 

@@ -35,6 +35,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "listen": ("/run/x.sock",),
     "runtimeEndpoint": ("embedded", "unix:///run/crio/crio.sock"),
     "imageListen": ("", "/run/i.sock"),
+    "podResourcesListen": ("", "/run/p/kubelet.sock"),
     "imageEndpoint": ("", "/run/j.sock"),
     "stateDir": ("/srv/state",),
     "kubeletRoot": ("/srv/kubelet",),

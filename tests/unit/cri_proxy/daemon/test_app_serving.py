@@ -341,13 +341,13 @@ async def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: P
         assert 'cri_proxy_relay_calls_total{code="unread",method="ListImages"}' in lines
 
 
-LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/kubelet\n"
+LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/k\n"
 
 
 async def test_exporters_find_the_owners_on_a_socket_of_the_kubelets_kind(tmp_path: Path) -> None:
     kubelet, path = (
         KubeletService(listed_pod("web", {"c": []})),
-        tmp_path / "kubelet" / "pod-resources" / "kubelet.sock",
+        tmp_path / "k" / "pod-resources" / "kubelet.sock",
     )
     path.parent.mkdir(parents=True)
     of_kubelet = UnaryServer(partial(kubelet.unary, timeout_seconds=5), lambda error: None)

@@ -95,7 +95,8 @@ UNUSED = """
 ssl _ssl _hashlib http.server wsgiref email xml psutil watchdog structlog prometheus_client grpc shutil bz2 lzma
 tempfile uuid platform difflib tomllib tracemalloc google.protobuf.internal.python_message google.protobuf.text_format
 google.protobuf.json_format cri_proxy.simulate cri_proxy.doctor cri_proxy.extender cri_proxy.runtime.embedded
-cri_proxy.kubelet.device_plugin yaml.scanner yaml.parser yaml.emitter sysfs.descriptions sysfs.archives sysfs.show
+cri_proxy.kubelet.device_plugin yaml.scanner yaml.parser yaml.emitter sysfs.descriptions sysfs.archives
+sysfs.show.outline sysfs.show.picture sysfs.show.as_json
 """
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerRole
-from cri_proxy.simulate.plan.pods import MOST_PODS, PlannedPod, Workload, arrivals_of, read_workloads, shuffled
+from cri_proxy.simulate.plan.pods import MOST_PODS, PlannedPod, PlannedWorkload, arrivals_of, read_workloads, shuffled
 from cri_proxy.yaml_fields import DocumentError
 from policies.base import QosClass
 
@@ -22,7 +22,7 @@ spec:
 AGENT = "kind: DaemonSet\nmetadata: {name: agent}\nspec: {template: {spec: {containers: [{name: a}]}}}\n"
 
 
-def workloads(text: str) -> list[Workload]:
+def workloads(text: str) -> list[PlannedWorkload]:
     return list(read_workloads(text, "m.yaml", "default"))
 
 
