@@ -13,7 +13,7 @@ from typing import Final
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
-from cri_proxy.node.status.workload import Workload, workload_of
+from cri_proxy.node.status.workload import PodWorkload, workload_of
 from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches
 from policies.base import ContainerKey, CpuKind, Pod
@@ -110,7 +110,7 @@ def resolved(
     return Meant(keys, tuple(dict.fromkeys(texts)))
 
 
-def workloads_of(names: Names, pods: Mapping[str, Pod]) -> dict[str, Workload]:
+def workloads_of(names: Names, pods: Mapping[str, Pod]) -> dict[str, PodWorkload]:
     """Return what made each pod that does not stand for itself, by the pod's name."""
     found = {
         name.pod: workload_of(name.pod, pods[name.pod].labels if name.pod in pods else ()) for name in names.values()

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.node.status.workload import Workload, workload_of
+from cri_proxy.node.status.workload import PodWorkload, workload_of
 from policies.base import Labels
 
 
@@ -22,4 +22,4 @@ from policies.base import Labels
     ],
 )
 def test_the_workload_is_told_by_labels_else_by_the_name(pod: str, labels: Labels, kind: str, name: str) -> None:
-    assert workload_of(pod, labels) == Workload(kind, name)
+    assert workload_of(pod, labels) == PodWorkload(kind, name)
