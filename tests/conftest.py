@@ -24,6 +24,7 @@ settings.register_profile(
 settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200)
 # A shell that starts the tests in the background has them ignore this, and what they start, which is to end by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ["COLUMNS"] = "80"  # of the texts of commands, whatever the terminal, and with or without workers
 os.umask(0o022)  # tests speak of modes; a plain user's shell may have 002, a careful one's 077
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
