@@ -73,13 +73,23 @@ def test_pulls_to_several_pools_are_summed() -> None:
     assert (found["NUMA node #0"], found["NUMA node #2"], found["root"]) == (16 + 9 + 12, 9 + 16 + 12, 9 + 9 + 12)
 
 
-def test_what_others_gain_by_a_move_is_what_their_scores_do() -> None:
-    own = request("p/a", affinities=wish_for("b", 16))
-    there = sits("p/b", "socket #0", wanted=request("p/b"))
+@pytest.mark.parametrize(("mine", "theirs"), [(16, 0), (0, 16), (16, -3)])
+def test_what_others_gain_by_a_move_is_what_their_scores_do(mine: int, theirs: int) -> None:
+    own = request("p/a", affinities=wish_for("b", mine) if mine else ())
+    other = request("p/b", affinities=wish_for("a", theirs) if theirs else ())
+    there = sits("p/b", "socket #0", wanted=other)
     before, after = sits("p/a", "NUMA node #3", wanted=own), sits("p/a", "NUMA node #0", wanted=own)
     scored = [scores(there.request, grant)["socket #0"] for grant in (before, after)]
     gain = gain_of_others(TREE, options(four_nodes()), (there,), before, after)
-    assert gain == scored[1] - scored[0]
+    assert (gain, gain > 0) == (scored[1] - scored[0], True)
+
+
+def test_what_others_gain_by_a_move_counts_what_the_options_draw_together() -> None:
+    there = sits("p/b", "NUMA node #0")
+    before, after = (sits("p/a", f"NUMA node #{node}") for node in (3, 1))
+    drawing = options(four_nodes(), colocate_pods=True)
+    assert gain_of_others(TREE, drawing, (there,), before, after) > 0
+    assert gain_of_others(TREE, options(four_nodes()), (there,), before, after) == 0
 
 
 def test_a_debug_container_gains_by_a_move_of_its_pod_towards_it() -> None:
