@@ -178,6 +178,11 @@ class Grant:
         return self.exclusive | self.isolated
 
     @property
+    def is_in_pool(self) -> bool:
+        """Whether it runs in a pool: reserved and preserved containers do not."""
+        return self.kind is not CpuKind.PRESERVE and self.kind is not CpuKind.RESERVED
+
+    @property
     def is_overcommitted(self) -> bool:
         """Whether it asked for CPU time, or has a claim, and only shares with none booked: there was no room for it."""
         asks = self.request.pod.qos is not QosClass.BEST_EFFORT and self.booked_for_mcpu > 0

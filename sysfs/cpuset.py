@@ -7,7 +7,7 @@ garbage: a malformed list must never read as "no CPUs".
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import is_, or_
 from typing import Self, TypeVar
 
 # The kernel's NR_CPUS is 8192 on x86-64 and may be raised. A far larger number in a list is garbage, and each number
@@ -173,3 +173,25 @@ def gathered(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def changes_between(old: tuple[_Value, ...], new: tuple[_Value, ...]) -> tuple[tuple[_Value, ...], tuple[_Value, ...]]:
+    """Return the objects that are in the first of these alone, and those in the second alone.
+
+    >>> a, b, c = ["a"], ["b"], ["c"]
+    >>> changes_between((a, b, c), (a, c, ["b"]))
+    ((['b'],), (['b'],))
+    """
+    start = _common_start(old, new)
+    old, new = old[start:], new[start:]
+    end = _common_start(old[::-1], new[::-1])
+    old, new = old[: len(old) - end], new[: len(new) - end]
+    kept = {id(each) for each in old} & {id(each) for each in new}  # the tuples keep all of them alive
+    gone, come = (tuple(each for each in some if id(each) not in kept) for some in (old, new))
+    return gone, come
+
+
+def _common_start(a: tuple[_Value, ...], b: tuple[_Value, ...]) -> int:
+    """Return how many leading objects are the same."""
+    first = bytes(map(is_, a, b)).find(False)  # in C: there may be a thousand
+    return min(len(a), len(b)) if first < 0 else first

@@ -12,7 +12,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import Pinned, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.rebalance import with_rebalanced
-from policies.topology_aware.supply.context import PlacementContext, context_of, without_kept
+from policies.topology_aware.supply.context import PlacementContext, context_of, grants_of, without_kept
 from policies.topology_aware.supply.machine_devices import MachineDevices, holders_of
 from policies.topology_aware.supply.supply import Supply, updated_supply
 from sysfs.cpuset import CpuSet
@@ -107,9 +107,11 @@ class Decisions:
         if isinstance(placement, Rejected):
             return placement
         before = self.supply(held)
-        moved = {g.container: g for g in placement.moved}
-        pairs = [(g, moved.get(g.container, g) if moved else g) for g in context.others]
-        after = context.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        moved = {grant.container: grant for grant in placement.moved}
+        was = grants_of(context.others, moved)
+        after = context.supply.minus(*was).plus(*placement.moved, placement.grant)
+        now = {id(grant): moved[grant.container] for grant in was}
+        pairs = ((grant, now.get(id(grant), grant)) for grant in context.others)
         updates = changed_pinnings(before, after, pairs, self.options)
         why = placement.reasons
         if updates:

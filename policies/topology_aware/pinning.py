@@ -10,8 +10,8 @@ from policies.hardware.siblings import one_thread_per_core, siblings_of
 from policies.preferences import Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import has_overflowed
-from policies.topology_aware.supply.supply import Supply, gone_and_come
-from sysfs.cpuset import CpuSet, NodeSet
+from policies.topology_aware.supply.supply import Supply
+from sysfs.cpuset import CpuSet, NodeSet, changes_between
 
 
 def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
@@ -72,7 +72,7 @@ class Pinned:
 
     def with_grants(self, grants: tuple[Grant, ...], supply: Supply, options: TopologyAwareOptions) -> "Pinned":
         """Return the pinnings with these grants in place of the former ones; only what may differ is derived again."""
-        gone, come = gone_and_come(self.grants, grants)
+        gone, come = changes_between(self.grants, grants)
         effective, moves = supply.effective(), _Moves.between(self.supply, supply)
         if moves.is_any:
             come = (*come, *(grant for grant in grants if moves.touches(grant)))

@@ -1,5 +1,6 @@
 """Rank all pools for one pass of the search: fixed scores, each pool's offer and comparison key, best first."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -11,7 +12,7 @@ from policies.topology_aware.cpus.allocate import cost_in
 from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits, spans
-from policies.topology_aware.locality.affinity import AFFINITIES, affinity_scores
+from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import locality_scores_now
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
@@ -37,18 +38,19 @@ _WIDER = len(Level)
 # Fields of the key that say two things have the second one in their decimals; so many of it, never reached, would be 1:
 # levels of the tree (hints), L3 domains (cpu_domains), kinds of siblings (cores).
 _LEVELS_IN_1, _CACHES_IN_1, _KINDS_IN_1 = 10_000, 1000, 10
+_Head = tuple[int, int, int, float, float, int]  # the first fields of a key
 # Steps in which the load beside owned CPUs counts: a quarter of each CPU.
 _OWNERS_STEP_MCPU = 250
 
 
 @dataclass(frozen=True, slots=True)
 class FixedScores:
-    """The scores of a request in each pool that do not depend on what the pool can give."""
+    """The scores of a request that do not depend on what a pool can give: of each pool, or of some, by index."""
 
     affinity: tuple[float, ...]
     burst: tuple[int, ...]
-    memory: tuple[MemoryOffer, ...]
-    distance: tuple[float, ...]
+    memory: Mapping[int, MemoryOffer]
+    distance: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,84 +64,133 @@ class Ranking:
     order: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class BestPool:
+    """The pool that would be ranked first, by index; keys and memory of this one, of another, and of some more."""
+
+    index: int
+    keys: Mapping[int, Key]
+    memory: Mapping[int, MemoryOffer]
+
+
 def fixed_scores_of(context: PlacementContext) -> FixedScores:
     """Return the scores that no pass changes."""
-    pools = context.tree.pools
-    memory = memory_offers(context.supply, context.request, context.demand)
-    zones = [offer.zone or pool.mems for offer, pool in zip(memory, pools, strict=True)]
-    return FixedScores(
-        _affinities(context),
-        burst_ranks(context.tree, context.demand.burst_level),
-        memory,
-        memory_distances(context.supply.memory, context.request, pools, zones),
-    )
+    return _fixed_in(context, _affinities(context), context.tree.pools)
+
+
+def _fixed_in(context: PlacementContext, affinity: tuple[float, ...], pools: Sequence[Pool]) -> FixedScores:
+    """Return the scores that no pass changes; those by memory of these pools alone."""
+    offers = memory_offers(context.supply, context.request, context.demand, pools)
+    zones = [offer.zone or pool.mems for offer, pool in zip(offers, pools, strict=True)]
+    distances = memory_distances(context.supply.memory, context.request, pools, zones)
+    places = [pool.index for pool in pools]
+    memory, distance = dict(zip(places, offers, strict=True)), dict(zip(places, distances, strict=True))
+    return FixedScores(affinity, burst_ranks(context.tree, context.demand.burst_level), memory, distance)
 
 
 def _affinities(context: PlacementContext) -> tuple[float, ...]:
     """Return the scores by affinity; 0 everywhere where no container has one and no other one is of its pod."""
     options, request = context.options, context.request
     has_own = request.affinities or options.colocate_pods or options.colocate_namespaces
-    if has_own or any(map(AFFINITIES, context.others)) or any(pod_of(context)):
-        return affinity_scores(context.tree, options, request, context.others)
+    if has_own or context.supply.affinities or any(pod_of(context)):
+        return affinity_scores(context.supply, options, request, context.others)
     return (0.0,) * len(context.tree.pools)
 
 
 def rank(context: PlacementContext, fixed: FixedScores, room: Room, lenient: Room) -> Ranking:
     """Rank every pool, with its offer and key under the rule of ``room``."""
     offers = offers_of(context, room, lenient)
-    keys = _with_domains(context, room, lenient, offers, _keys(context, fixed, room, offers))
-    keys = _with_pod(context, offers, keys)
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    return Ranking(room, lenient, offers, keys, tuple(order))
+    scores = _Scores(context, room, offers, fixed.affinity)
+    keys = {pool.index: scores.key(pool, scores.head(pool), fixed) for pool in context.tree.pools}
+    _refine(context, room, lenient, offers, keys)
+    order = sorted(keys, key=keys.__getitem__, reverse=True)
+    return Ranking(room, lenient, offers, tuple(keys.values()), tuple(order))
 
 
-def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
-    demand, supply = context.demand, context.supply
-    siblings = siblings_costs(context.tree, supply.shared[0] & ~supply.withheld, demand.whole)
-    free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
-    priority = priority_fits(context.tree, free, demand.whole, demand.priority)
-    wants_isolated = demand.isolation is not Isolation.NO
-    load = load_of(supply)
-    filling = filling_of(context, load)
-    packs = filling.strategy is PoolStrategy.PACK
-    nowhere = (0,) * len(context.tree.pools)
-    hints, far = locality_scores_now(context, room, load) if context.request.localities else (nowhere, nowhere)
-    beside, widths = _beside_accelerators(context), _widths(context, load)
-    keys = []
-    for pool in context.tree.pools:
-        i = pool.index
-        offer, memory = offers[i], fixed.memory[i]
-        keys.append(
-            Key(
-                fits=int(offer.fits and _may_be_here(context, memory)),
-                previous=offer.previous,
-                isolated=int(wants_isolated and offer.isolated > 0),
-                affinity=fixed.affinity[i],
-                hints=round(hints[i] + pool.depth / _LEVELS_IN_1, 6) if hints[i] else 0.0,
-                hint_distance=far[i],
-                memory=memory.room,
-                hugepages=memory.huge_pages,
-                memory_suits=2 * memory.kinds + memory.holds_limit,
-                # A container has a limit to burst to, or a level, or none of them.
-                width=widths[i] or fixed.burst[i],
-                crowded=0 if demand.whole or packs else -load.crowding(i),
-                near_memory=0 - fixed.distance[i],  # no -0.0
-                priority=priority[i],
-                depth=pool.depth,
-                cpu_domains=0,
-                undisturbed=memory.as_is,
-                cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
-                choice=filling.choice(pool, offer),
-                squeezed=-supply.squeezed(i, offer.sliced, with_unlimited=filling.is_tight),
-                pod=0,
-                expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
-                spares=-int(bool(pool.cpus & beside)),
-                quiet=-_load_after(load, i, demand, offer),
-                left=filling.left(pool, offer),
-                first=-i,
-            )
+def best_pool(context: PlacementContext, room: Room, beside: int) -> BestPool:
+    """Return the pool that would be ranked first, and the key of the one ``beside`` it.
+
+    Pools that are farther from what the container should be near are not looked at any further.
+    """
+    pools = context.tree.pools
+    offers, affinity = offers_of(context, room, room), _affinities(context)
+    scores = _Scores(context, room, offers, affinity)
+    heads = [scores.head(pool) for pool in pools]
+    most, wanted = max(heads), context.request.preferences
+    is_any = wanted.strict_memory or wanted.strict_huge_pages  # then memory decides what fits
+    among = [pool for pool in pools if is_any or heads[pool.index] == most or pool.index == beside]
+    fixed = _fixed_in(context, affinity, among)
+    keys = {pool.index: scores.key(pool, heads[pool.index], fixed) for pool in among}
+    _refine(context, room, room, offers, keys)
+    return BestPool(max(keys, key=keys.__getitem__), keys, fixed.memory)
+
+
+class _Scores:
+    """What the keys of all pools are made from in one pass; never leaves this module."""
+
+    def __init__(
+        self, context: PlacementContext, room: Room, offers: tuple[Offer, ...], affinity: tuple[float, ...]
+    ) -> None:
+        demand, supply, tree = context.demand, context.supply, context.tree
+        self._context, self._offers, self._affinity = context, offers, affinity
+        ordinary = supply.shared[0] & ~supply.withheld
+        self._siblings = siblings_costs(tree, ordinary, demand.whole) if demand.whole else ()
+        self._priority = priority_fits(tree, ordinary | supply.free_isolated(0), demand.whole, demand.priority)
+        self._wants_isolated = demand.isolation is not Isolation.NO
+        self._load = load_of(supply)
+        self._filling = filling_of(context, self._load)
+        self._hints: Sequence[float] = (0,) * len(tree.pools)
+        self._far: Sequence[int] = (0,) * len(tree.pools)
+        if context.request.localities:
+            self._hints, self._far = locality_scores_now(context, room, self._load)
+        self._beside, self._widths = _beside_accelerators(context), _widths(context, self._load)
+
+    def head(self, pool: Pool) -> _Head:
+        """Return the first fields of the key, with what fits by its CPUs."""
+        i, offer = pool.index, self._offers[pool.index]
+        return (
+            int(offer.fits),
+            offer.previous,
+            int(self._wants_isolated and offer.isolated > 0),
+            self._affinity[i],
+            round(self._hints[i] + pool.depth / _LEVELS_IN_1, 6) if self._hints[i] else 0.0,
+            self._far[i],
         )
-    return tuple(keys)
+
+    def key(self, pool: Pool, head: _Head, fixed: FixedScores) -> Key:
+        """Return the key of a pool, without what ``_refine`` adds."""
+        i, context, load, filling = pool.index, self._context, self._load, self._filling
+        demand, supply, offer, memory = context.demand, context.supply, self._offers[i], fixed.memory[i]
+        packs, siblings = filling.strategy is PoolStrategy.PACK, self._siblings
+        fits, previous, isolated, affinity, hints, hint_distance = head
+        return Key(
+            fits=int(fits and _may_be_here(context, memory)),
+            previous=previous,
+            isolated=isolated,
+            affinity=affinity,
+            hints=hints,
+            hint_distance=hint_distance,
+            memory=memory.room,
+            hugepages=memory.huge_pages,
+            memory_suits=2 * memory.kinds + memory.holds_limit,
+            # A container has a limit to burst to, or a level, or none of them.
+            width=self._widths[i] or fixed.burst[i],
+            crowded=0 if demand.whole or packs else -load.crowding(i),
+            near_memory=0 - fixed.distance[i],  # no -0.0
+            priority=self._priority[i],
+            depth=pool.depth,
+            cpu_domains=0,
+            undisturbed=memory.as_is,
+            cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
+            choice=filling.choice(pool, offer),
+            squeezed=-supply.squeezed(i, offer.sliced, with_unlimited=filling.is_tight),
+            pod=0,
+            expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
+            spares=-int(bool(pool.cpus & self._beside)),
+            quiet=-_load_after(load, i, demand, offer),
+            left=filling.left(pool, offer),
+            first=-i,
+        )
 
 
 def _beside_accelerators(context: PlacementContext) -> int:
@@ -169,43 +220,52 @@ def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
     return tuple(widths)
 
 
-def _with_pod(context: PlacementContext, offers: tuple[Offer, ...], keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """Return the keys with the nearness to the pod's other containers, in the pools that are best in all before that.
+def _refine(
+    context: PlacementContext, room: Room, lenient: Room, offers: tuple[Offer, ...], keys: dict[int, Key]
+) -> None:
+    """Complete the keys of the pools that are best so far with what takes a search or concerns them alone."""
+    _add_domains(context, room, lenient, offers, keys)
+    _add_pod(context, offers, keys)
+
+
+def _add_pod(context: PlacementContext, offers: tuple[Offer, ...], keys: dict[int, Key]) -> None:
+    """Add the nearness to the pod's other containers to the keys of the pools that are best in all before that.
 
     Where the shared CPUs would be busier than those of another of these pools by ``FELT_MCPU``, it counts for nothing.
     """
     homes = [context.tree.named(grant.pool).path for grant in pod_of(context) if grant.pool]
-    best = max(keys)
-    tied = [i for i, key in enumerate(keys) if key[:_POD] == best[:_POD]] if homes else []
+    tied = _tied(keys, _POD) if homes else []
     if len(tied) < 2:
-        return keys
-    load, demand, result = load_of(context.supply), context.demand, list(keys)
+        return
+    load, demand = load_of(context.supply), context.demand
     busy = {i: load.after(i, demand.shared_mcpu or IDLE_MCPU, offers[i].sliced) for i in tied}
     for i in tied:
         if busy[i] < min(busy.values()) + FELT_MCPU:
             path = frozenset(context.tree.pools[i].path)
-            result[i] = keys[i]._replace(pod=sum(len(path.intersection(home)) - 1 for home in homes))
-    return tuple(result)
+            keys[i] = keys[i]._replace(pod=sum(len(path.intersection(home)) - 1 for home in homes))
 
 
-def _with_domains(
-    context: PlacementContext, room: Room, lenient: Room, offers: tuple[Offer, ...], keys: tuple[Key, ...]
-) -> tuple[Key, ...]:
-    """Return the keys with what the CPUs would cost, in the pools that are best in all before that.
+def _add_domains(
+    context: PlacementContext, room: Room, lenient: Room, offers: tuple[Offer, ...], keys: dict[int, Key]
+) -> None:
+    """Add what the CPUs would cost to the keys of the pools that are best in all before that.
 
     Elsewhere it decides nothing; a pool with a single cache domain needs no search.
     """
-    best = max(keys)
-    tied = [i for i, key in enumerate(keys) if key[:_DOMAINS] == best[:_DOMAINS]]
-    if len(tied) < 2 or not best.fits or not any(spans(context.tree, context.tree.pools[i]) for i in tied):
-        return keys
-    result = list(keys)
+    pools, tied = context.tree.pools, _tied(keys, _DOMAINS)
+    if len(tied) < 2 or not keys[tied[0]].fits or not any(spans(context.tree, pools[i]) for i in tied):
+        return
     for i in tied:
-        cost = cost_in(context, context.tree.pools[i], offers[i], (lenient if offers[i].previous else room).give)
+        cost = cost_in(context, pools[i], offers[i], (lenient if offers[i].previous else room).give)
         if cost is not None:
-            cores = _cores(context, context.tree.pools[i], offers[i].sliced - cost.strangers, cost.siblings)
-            result[i] = keys[i]._replace(cpu_domains=-cost.nodes - cost.caches / _CACHES_IN_1, cores=cores)
-    return tuple(result)
+            cores = _cores(context, pools[i], offers[i].sliced - cost.strangers, cost.siblings)
+            keys[i] = keys[i]._replace(cpu_domains=-cost.nodes - cost.caches / _CACHES_IN_1, cores=cores)
+
+
+def _tied(keys: Mapping[int, Key], fields: int) -> list[int]:
+    """Return the pools that are best in so many fields."""
+    best = max(keys.values())[:fields]
+    return [i for i, key in keys.items() if key[:fields] == best]
 
 
 def _cores(context: PlacementContext, pool: Pool, whole: int, siblings: int) -> float:

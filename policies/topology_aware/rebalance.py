@@ -28,7 +28,7 @@ from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import pinning_of
 from policies.topology_aware.place import place
-from policies.topology_aware.ranking import fixed_scores_of, rank
+from policies.topology_aware.ranking import best_pool
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext, context_of, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
@@ -204,12 +204,10 @@ class _Search:
 
     def _in_better_pool(self, context: PlacementContext, grant: Grant) -> Grant | None:
         tree, levels = context.tree, context.demand.levels_up
-        room = room_of(context.supply, keep_busy=True)
-        scores = fixed_scores_of(context)
-        ranking = rank(context, scores, room, room)
-        here, best = tree.named(grant.pool), ranking.order[0]
-        target = tree.pools[_above(tree, best, levels)]
-        fresh, now = ranking.keys[best], ranking.keys[here.index]
+        here = tree.named(grant.pool)
+        best = best_pool(context, room_of(context.supply, keep_busy=True), beside=here.index)
+        target = tree.pools[_above(tree, best.index, levels)]
+        fresh, now = best.keys[best.index], best.keys[here.index]
         has_memory = fresh.memory == _HAS_MEMORY and fresh.hugepages == ON_ITS_NODES and fresh.undisturbed
         if target.index == here.index or not fresh.fits or not has_memory:
             return None
@@ -219,7 +217,7 @@ class _Search:
             return moved if here.index < target.index < here.end else None
         if _place(fresh) <= _place(now):
             return None
-        farther = _nearest(target, scores.memory[best].zone) - _nearest(here, scores.memory[here.index].zone)
+        farther = _nearest(target, best.memory[best.index].zone) - _nearest(here, best.memory[here.index].zone)
         return moved if self._is_for_all(context, moved, fresh, now, farther) else None
 
     def _is_for_all(self, context: PlacementContext, moved: Grant, fresh: Key, now: Key, farther: int) -> bool:

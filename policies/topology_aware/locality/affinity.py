@@ -1,15 +1,16 @@
 """Score pools by the affinities between containers, and explain the scores (docs/placement.md, Affinity)."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
 
-from policies.base import Affinity, Allocations, CpuKind, Expression, Grant, Reason, Request
+from policies.base import Affinity, Allocations, Expression, Grant, Reason, Request
 from policies.expressions import Containers, expression_text
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.supply.affinity_matches import digits
+from policies.topology_aware.supply.supply import Supply, affinities_with, of_pod
 
 COLOCATION_WEIGHT = 10
 _ADDED = "added without resources to a pod with some"
@@ -23,7 +24,6 @@ AFFINITIES = attrgetter("request.affinities")
 """The affinities of a grant's container, for a look at all containers of the node in C."""
 
 _ANY = Expression("name", "AlwaysTrue")
-_DIGITS = bytes.maketrans(b"01", b"\0\1")  # digits as truth values
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +37,48 @@ class Pull:
 
 
 def affinity_scores(
-    tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]
+    supply: Supply, options: TopologyAwareOptions, request: Request, others: tuple[Grant, ...]
 ) -> tuple[float, ...]:
     """Return per pool how much the affinities of this container, and of others to it, attract it there.
 
     A weight counts fully in the pool where the other container is, and 0.75 per link above and below it. A pull counts
     elsewhere as in the lowest pool that has both: a pool that only reaches there is no nearer than one beside it.
+    ``supply`` is that of the others.
     """
-    weights = _Weights(tree)
+    weights, tree = _Weights(supply.tree), supply.tree
     own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
-    there = [grant for grant in others if _is_somewhere(grant)]
-    places = [tree.by_name.get(grant.pool, 0) for grant in there]
-    for affinity, mask in _met(own, request, Containers([grant.request for grant in there])):
-        for pool, times in Counter(compress(places, _digits(mask, len(there)))).items():
+    scoped = [affinity for affinity in own if affinity.scope is not None]
+    for affinity, counts in zip(scoped, supply.matches.by_pool(scoped, others) if scoped else (), strict=True):
+        for pool, times in counts.items():
             weights.add(pool, [(_bounded(affinity), times)])
-    for pool, weight, times in _of_others(request, there, places):
+    its_pod = [grant for grant in of_pod(others, request.container.pod_uid) if grant.is_in_pool]
+    of_its_pod = Containers([grant.request for grant in its_pod])
+    for affinity, mask in _met([a for a in own if a.scope is None] if its_pod else (), request.pod.uid, of_its_pod):
+        for i, grant in enumerate(its_pod):
+            weights.add(tree.named(grant.pool).index, [(_bounded(affinity), mask >> i & 1)])
+    for pool, weight, times in _of_others(supply, request, its_pod):
         weights.add(pool, [(weight, times)])
     if not weights.is_any:
-        for grant in _of_its_pod(request, there):
+        for grant in _of_its_pod(request, its_pod):
             weights.add(tree.named(grant.pool).index, [(COLOCATION_WEIGHT, 1)])
     return weights.scores()
 
 
-def _of_others(request: Request, there: Sequence[Grant], places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _of_others(supply: Supply, request: Request, its_pod: Sequence[Grant]) -> Iterator[tuple[int, int, int]]:
     """Yield (pool, weight, times) for what the affinities of others to this container weigh in their pools.
 
     Replicas have the same affinities: what these say is looked up once, for its own pod and for all others.
     """
-    uid, me = request.pod.uid, Containers((request,))
-    pods = [grant.request.pod.uid == uid for grant in there]
-    keys = list(zip([id(grant.request.affinities) for grant in there], pods, strict=True))
-    counts = Counter(zip(keys, places, strict=True))
-    first = dict(zip(keys, there, strict=True))
-    weights = {
-        key: [_bounded(affinity) * mask.bit_count() for affinity, mask in _met(other.affinities, other, me)]
-        for key, other in ((key, grant.request) for key, grant in first.items())
-    }
-    for (key, pool), times in counts.items():
-        yield from ((pool, weight, times) for weight in weights[key])
+    me = Containers((request,))
+    of_its_pod = affinities_with({}, supply.tree, its_pod, 1)
+    of_others = affinities_with(supply.affinities, supply.tree, its_pod, -1)
+    for uid, counts in ((request.pod.uid, of_its_pod), (None, of_others)):
+        weights = {
+            affinities: [_bounded(affinity) * mask.bit_count() for affinity, mask in _met(affinities, uid, me)]
+            for affinities in {affinities for _, affinities in counts}
+        }
+        for (pool, affinities), times in counts.items():
+            yield from ((pool, weight, times) for weight in weights[affinities])
 
 
 def gain_of_others(
@@ -83,11 +87,12 @@ def gain_of_others(
     """Return how much the affinity scores of all others together rise when this container moves."""
     weights, me = _Weights(tree), Containers((before.request,))
     for grant in others:
-        if _is_somewhere(grant):
+        if grant.is_in_pool:
             pool = tree.named(grant.pool).index
             theirs = grant.request.affinities or tuple(affinity for _, affinity in implied(options, grant.request))
-            weights.add_met(pool, _met(before.request.affinities, before.request, Containers((grant.request,))))
-            weights.add_met(pool, _met(theirs, grant.request, me))
+            uid = before.request.pod.uid
+            weights.add_met(pool, _met(before.request.affinities, uid, Containers((grant.request,))))
+            weights.add_met(pool, _met(theirs, grant.request.pod.uid, me))
             weights.add(pool, [(COLOCATION_WEIGHT, len(_of_its_pod(grant.request, (before,))))])
     return weights.seen_from(tree.named(after.pool)) - weights.seen_from(tree.named(before.pool))
 
@@ -150,9 +155,9 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     others = tuple(others)
     found = []
     if wanted or any(map(AFFINITIES, others)):  # on most nodes no container has any
-        found = _met_pulls(tree, request, [grant for grant in others if _is_somewhere(grant)], wanted)
+        found = _met_pulls(tree, request, [grant for grant in others if grant.is_in_pool], wanted)
     if not found and _is_added(request):
-        there = [grant for grant in others if _is_somewhere(grant)]
+        there = [grant for grant in others if grant.is_in_pool]
         near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
         found = [_pull(tree, grant, COLOCATION_WEIGHT, [(beside, _ADDED)]) for grant in near]
     return tuple(found)
@@ -165,9 +170,10 @@ def _met_pulls(
     own = []
     if wanted:
         together = Containers([grant.request for grant in there])
-        own = [(affinity, words, mask) for affinity, words in wanted if (mask := _mask(affinity, request, together))]
+        masks = [(affinity, words, _mask(affinity, request.pod.uid, together)) for affinity, words in wanted]
+        own = [each for each in masks if each[2]]
     me = Containers((request,))
-    theirs = [_met(grant.request.affinities, grant.request, me) for grant in there]
+    theirs = [_met(grant.request.affinities, grant.request.pod.uid, me) for grant in there]
     of_own = _weight_of_each([(affinity, mask) for affinity, _, mask in own], len(there))
     weights = [its + sum(_bounded(each) for each, _ in met) for its, met in zip(of_own, theirs, strict=True)]
     strongest = sorted((i for i, w in enumerate(weights) if w), key=lambda i: (-abs(weights[i]), there[i].container))
@@ -201,13 +207,8 @@ def _weight_of_each(met: Sequence[tuple[Affinity, int]], count: int) -> list[int
         return [0] * count
     weights = [_bounded(affinity) for affinity, _ in met]
     # Digit by digit in C: 64 affinities may match 500 containers each.
-    columns = [_digits(mask, count) for _, mask in met]
+    columns = [digits(mask, count) for _, mask in met]
     return [sum(compress(weights, row)) for row in zip(*columns, strict=True)]
-
-
-def _digits(mask: int, count: int) -> bytes:
-    """Return a truth value for each of so many bits, the lowest first."""
-    return f"{mask:0{count}b}"[::-1].encode().translate(_DIGITS)
 
 
 def _pull(tree: PoolTree, grant: Grant, weight: int, met: Sequence[tuple[Affinity, str]]) -> Pull:
@@ -239,24 +240,24 @@ def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str,
     return tuple((f"topologyAware.{option}", affinity) for is_on, option, affinity in rows if is_on)
 
 
-def _is_somewhere(grant: Grant) -> bool:
-    """Return whether the container is in a pool: reserved and preserved ones are not."""
-    return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
-
-
 def _bounded(affinity: Affinity) -> int:
     return max(-MAX_WEIGHT, min(MAX_WEIGHT, affinity.weight))
 
 
-def _met(affinities: Sequence[Affinity], subject: Request, others: Containers) -> list[tuple[Affinity, int]]:
-    """Return the subject's affinities that any of the others matches, with the mask of these."""
-    return [(affinity, mask) for affinity in affinities if (mask := _mask(affinity, subject, others))]
+def _met(affinities: Sequence[Affinity], uid: str | None, others: Containers) -> list[tuple[Affinity, int]]:
+    """Return the affinities of a container of this pod that any of the others matches, with the mask of these.
+
+    ``uid`` None: it is of none of their pods.
+    """
+    return [(affinity, mask) for affinity in affinities if (mask := _mask(affinity, uid, others))]
 
 
-def _mask(affinity: Affinity, subject: Request, others: Containers) -> int:
+def _mask(affinity: Affinity, uid: str | None, others: Containers) -> int:
     """Return which of the others are in scope and match."""
-    scope = affinity.scope
-    in_scope = others.in_pod(subject.pod.uid) if scope is None else others.matching(scope)
+    if affinity.scope is None:
+        in_scope = others.in_pod(uid) if uid is not None else 0
+    else:
+        in_scope = others.matching(affinity.scope)
     return in_scope and in_scope & others.matching(affinity.match)
 
 

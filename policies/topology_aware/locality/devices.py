@@ -46,16 +46,21 @@ def locality_scores_now(context: PlacementContext, room: Room, load: Load) -> tu
         return (0.0,) * len(tree.pools), (0,) * len(tree.pools)
     places = len({cpus for _, cpus in known})
     from_devices = [_by_distance(tree.machine, cpus) for _, cpus in known]
-    result, distances = [], []
+    result, distances = [0.0] * len(tree.pools), [0] * len(tree.pools)
+    is_far = [False] * len(tree.pools)  # it has no CPU or memory near any device: nor has any pool in it
     for pool in tree.pools:
-        near = [_nearness(pool, place) for place, _ in known]
-        gives = [
-            bool(nearness) and _gives_near(context, room, load, pool, cpus, places)
-            for nearness, (_, cpus) in zip(near, known, strict=True)
-        ]
-        far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
-        result.append(_mean([n if given else 0.0 for n, given in zip(near, gives, strict=True)]))
-        distances.append(-_farthest(context, load, pool, far) if far else 0)
+        i, far = pool.index, from_devices
+        near = [] if pool.parent >= 0 and is_far[pool.parent] else [_nearness(pool, place) for place, _ in known]
+        if any(near):
+            gives = [
+                bool(nearness) and _gives_near(context, room, load, pool, cpus, places)
+                for nearness, (_, cpus) in zip(near, known, strict=True)
+            ]
+            far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
+            result[i] = _mean([n if given else 0.0 for n, given in zip(near, gives, strict=True)])
+        else:
+            is_far[i] = True
+        distances[i] = -_farthest(context, load, pool, far) if far else 0
     return tuple(result), tuple(distances)
 
 
@@ -76,7 +81,13 @@ def _farthest(context: PlacementContext, load: Load, pool: Pool, devices: Iterab
     """
     there = context.supply.shared[0] & pool.hardware or pool.hardware
     there = there if _is_wide(context, load, pool.index, pool.hardware) else ANYWHERE
-    return sum(next((distance for distance, cpus in rows if cpus & there), 0) for rows in devices)
+    total = 0
+    for rows in devices:
+        for distance, cpus in rows:
+            if cpus & there:
+                total += distance
+                break
+    return total
 
 
 @dataclass(frozen=True, slots=True)

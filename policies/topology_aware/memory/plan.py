@@ -10,7 +10,7 @@ from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, h
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES, HugePagePlan, huge_page_ranks, plan_huge_pages
 from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.memory.widen import widened
-from policies.topology_aware.supply.context import PlacementContext, with_moved
+from policies.topology_aware.supply.context import PlacementContext, grants_of, with_moved
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
     FIRST,
@@ -51,9 +51,9 @@ _NOT_OURS = MemoryOffer(0, 2, 1, 1, 1)  # the same for all pools: memory does no
 _REFUSED = MemoryOffer(0, 0, 0, 0, 0, 0)
 
 
-def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[MemoryOffer, ...]:
-    """Return what every pool could give. ``supply`` is without the container's own grant."""
-    pools, account = supply.tree.pools, supply.memory
+def memory_offers(supply: Supply, request: Request, demand: Demand, pools: Sequence[Pool]) -> tuple[MemoryOffer, ...]:
+    """Return what each of these pools could give. ``supply`` is without the container's own grant."""
+    account = supply.memory
     if request.preferences.preserve_memory or not account.nodes.every:
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
@@ -200,7 +200,7 @@ def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None
     mine = Promise(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
     zones = dict(widened(nodes, {**context.account.promises, mine.container: mine}))
     mems = zones.pop(request.container, zone)
-    moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in context.others if g.container in zones)
+    moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in grants_of(context.others, zones))
     why = [reasons.widened(home, mems, wanted)] if mems != zone else []
     if moved:
         why.append(reasons.others_widened(moved))

@@ -6,12 +6,14 @@ DRAM, then PMEM, then HBM.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from policies.base import ContainerKey, QosClass
 from policies.topology_aware.supply.memory_account import PRIORITY, Promise, estimated_free
 from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
-from policies.topology_aware.supply.memory_packing import Overflow, first_overflow, in_order
+from policies.topology_aware.supply.memory_packing import Overflow, ZonePromise, first_overflow, in_order
+from sysfs.cpuset import gathered
 from sysfs.model import MemoryKind
 
 _CEILINGS = (PRIORITY[QosClass.BURSTABLE], PRIORITY[QosClass.GUARANTEED])
@@ -23,52 +25,82 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
 
     An overflow that even the widest zones would not remove is left as it is.
     """
-    now, changed = dict(promises), set[ContainerKey]()
+    now, changed = _ByZone(promises.values()), dict[ContainerKey, int]()
     tolerated: frozenset[int] = frozenset()
-    while overflow := first_overflow(nodes, _zone_promises(now.values()), tolerated):
-        widenings = _widenings(nodes, now.values(), overflow)
+    while overflow := first_overflow(nodes, now.sums(), tolerated):
+        widenings = _widenings(nodes, now, overflow)
         if not widenings:
             tolerated |= {overflow.zone}
-        now.update((wider.container, wider) for wider in widenings)
-        changed.update(wider.container for wider in widenings)
-    return {key: now[key].zone for key in sorted(changed)}
+        for promise, zone in widenings:
+            now.widen(promise, zone)
+            changed[promise.container] = zone
+    return dict(sorted(changed.items()))
 
 
-def _zone_promises(promises: Iterable[Promise]) -> tuple[tuple[int, int], ...]:
-    sums = defaultdict[int, int](int)
-    for promise in promises:
-        sums[promise.zone] += promise.promised_bytes
-    return in_order(sums.items())
+class _ByZone:
+    """Promises by zone, and their sums by class; never leaves this module."""
+
+    def __init__(self, promises: Iterable[Promise]) -> None:
+        self._promises = defaultdict[int, list[Promise]](list)
+        self._sums = tuple(defaultdict[int, int](int) for _ in PRIORITY)
+        for promise in promises:
+            self._promises[promise.zone].append(promise)
+            self._sums[promise.priority][promise.zone] += promise.promised_bytes
+
+    def widen(self, promise: Promise, zone: int) -> None:
+        """Put a promise that is here in another zone."""
+        here = self._promises[promise.zone]
+        here.remove(promise)
+        if not here:
+            del self._promises[promise.zone]
+        sums = self._sums[promise.priority]
+        sums[promise.zone] -= promise.promised_bytes
+        sums[zone] += promise.promised_bytes
+        self._promises[zone].append(promise._replace(zone=zone))
+
+    def inside(self, zone: int) -> Iterator[Promise]:
+        """Yield the promises that lie in this zone."""
+        return (each for here, promises in self._promises.items() if not here & ~zone for each in promises)
+
+    def sums(self, lowest: int = 0) -> tuple[ZonePromise, ...]:
+        """Return what is promised in each zone, to this class and those above it."""
+        sums = ((zone, sum(of_class[zone] for of_class in self._sums[lowest:])) for zone in self._promises)
+        return in_order((zone, amount) for zone, amount in sums if amount)
 
 
-def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overflow) -> Sequence[Promise]:
-    """Return promises, widened, that remove the excess of the overflowing zone; empty if that is impossible."""
-    inside = [p for p in promises if not p.zone & ~overflow.zone and p.widest & ~overflow.zone]
-    waiting = sorted(inside, key=lambda p: (p.priority, not p.is_new, p.promised_bytes, p.container))
-    widenings: list[Promise] = []
+def _widenings(nodes: MemoryNodes, promises: _ByZone, overflow: Overflow) -> Sequence[tuple[Promise, int]]:
+    """Return promises, each with a wider zone, that remove the excess of the overflowing one; empty if none can."""
+    inside = (promise for promise in promises.inside(overflow.zone) if promise.widest & ~overflow.zone)
+    by_class = gathered((promise.priority, promise) for promise in inside)
+    # Class after class, as the first is mostly enough.
+    waiting: Iterable[Promise] = chain.from_iterable(sorted(by_class[c], key=_in_turn) for c in sorted(by_class))
+    widenings: list[tuple[Promise, int]] = []
     left = overflow.excess_bytes
-    # What is left to each class once the lower ones have made room.
-    free = {
-        rank: estimated_free(nodes, _zone_promises(p for p in promises if p.priority >= rank))
-        for rank in {p.priority for p in waiting}
-    }
+    free: dict[int, Mapping[int, int]] = {}  # what is left to each class once the lower ones have made room
     for ceiling in _CEILINGS:
         for extra in _EXTRA_KINDS:
             staying = []
             for promise in waiting:
-                may = left > 0 and promise.priority <= ceiling
-                needed = min(left, promise.promised_bytes)
-                rest = free[promise.priority]
-                zone = _zone_outside(nodes, promise, overflow.zone, needed, rest, extra) if may else 0
+                zone, rank = 0, promise.priority
+                if rank <= ceiling:
+                    if rank not in free:
+                        free[rank] = estimated_free(nodes, promises.sums(rank))
+                    needed = min(left, promise.promised_bytes)
+                    zone = _zone_outside(nodes, promise, overflow.zone, needed, free[rank], extra)
                 if not zone:
                     staying.append(promise)
                     continue
-                widenings.append(promise._replace(zone=zone))
+                widenings.append((promise, zone))
                 left -= promise.promised_bytes
-            if left <= 0:
-                return _needed(widenings, -left)
+                if left <= 0:
+                    return _needed(widenings, -left)
             waiting = staying
     return ()
+
+
+def _in_turn(promise: Promise) -> tuple[bool, int, str, str]:
+    """Return the order in which containers of a class widen."""
+    return not promise.is_new, promise.promised_bytes, promise.container.pod_uid, promise.container.name
 
 
 def _zone_outside(
@@ -93,12 +125,12 @@ def _zone_outside(
     return promise.zone | overflowing & allowed | new if new else 0
 
 
-def _needed(widenings: Sequence[Promise], spare_bytes: int) -> Sequence[Promise]:
+def _needed(widenings: Sequence[tuple[Promise, int]], spare_bytes: int) -> Sequence[tuple[Promise, int]]:
     """Drop widenings whose bytes are spare: a large one at the end may do alone what smaller ones began."""
     needed = []
-    for wider in reversed(widenings):
-        if wider.promised_bytes <= spare_bytes:
-            spare_bytes -= wider.promised_bytes
+    for promise, zone in reversed(widenings):
+        if promise.promised_bytes <= spare_bytes:
+            spare_bytes -= promise.promised_bytes
         else:
-            needed.append(wider)
+            needed.append((promise, zone))
     return needed

@@ -1,22 +1,23 @@
 """``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
 
 from policies.alignment import Alignment, TopologyPolicy
-from policies.base import Allocations, Decision, DeviceLocality, Grant, Request
+from policies.base import Allocations, ContainerKey, Decision, DeviceLocality, Grant, Request
 from policies.device_grants import DeviceGrant, DeviceHolding
 from policies.device_requests import NOTHING_ASKED
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
 from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
-from policies.topology_aware.supply.supply import Supply
+from policies.topology_aware.supply.supply import Supply, of_pod
 
 ANYWHERE = -1
 """Every CPU, as a mask."""
+# So many times as long takes it to look a container up as to compare one.
+_LOOK_UP = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +132,25 @@ def without_kept(context: PlacementContext) -> PlacementContext:
 
 def pod_of(context: PlacementContext) -> Iterator[Grant]:
     """Yield the grants of its pod's other containers."""
-    uid = context.request.container.pod_uid
-    start = bisect_left(context.others, uid, key=lambda grant: grant.container.pod_uid)
-    return takewhile(lambda grant: grant.container.pod_uid == uid, islice(context.others, start, None))
+    return of_pod(context.others, context.request.container.pod_uid)
+
+
+def grants_of(others: Sequence[Grant], containers: Collection[ContainerKey]) -> tuple[Grant, ...]:
+    """Return the grants of these containers in their order; ``others`` are in that order, too."""
+    if _LOOK_UP * len(containers) > len(others):
+        return tuple(grant for grant in others if grant.container in containers)
+    found = []
+    for container in sorted(containers):
+        i = bisect_left(others, container, key=lambda grant: grant.container)
+        if i < len(others) and others[i].container == container:
+            found.append(others[i])
+    return tuple(found)
 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
     """Return the supply with these grants of others where they move to."""
-    homes = {g.container for g in moved}
-    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
+    before = grants_of(context.others, {grant.container for grant in moved})
+    return context.supply.minus(*before).plus(*moved)
 
 
 def settled(request: Request, grant: Grant) -> Request:

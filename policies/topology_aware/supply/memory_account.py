@@ -198,7 +198,7 @@ class MemoryAccount:
         """Return those of the zones that could take so much, if containers that are not Guaranteed are ``yielding``."""
         view, promises = ("yielding", self.yielding) if yielding else ("zones", self.zones)
         layout = self.layouts.of(view, promises)
-        return {zone for zone in zones if layout.takes(zone, amount_bytes)} if layout is not None else set()
+        return layout.taking(zones, amount_bytes) if layout is not None else set()
 
 
 def empty_account(nodes: MemoryNodes, huge_pages: HugePageAccount = HugePageAccount({})) -> MemoryAccount:  # noqa: B008 - frozen
@@ -226,9 +226,11 @@ def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[
 
 def _summed(promises: Iterable[ZonePromise], changes: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
     sums = dict(promises)
+    before = len(sums)
     for zone, amount in changes:
         sums[zone] = sums.get(zone, 0) + amount
-    return in_order((zone, amount) for zone, amount in sums.items() if amount)
+    left = tuple(promise for promise in sums.items() if promise[1])
+    return left if len(sums) == before else in_order(left)  # in order as it was where no zone is new
 
 
 def promises_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Promise, ...]:

@@ -6,7 +6,7 @@ many unions to try, so the layout is a maximum flow (Ford and Fulkerson): what c
 is too small.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -46,17 +46,30 @@ class Packing:
 
     def takes(self, zone: int, amount_bytes: int) -> bool:
         """Return whether this promise could be kept as well. Change nothing."""
-        if self._free_in(zone) >= amount_bytes:
-            return True
-        if sum(self._laid_inside(zone)) + amount_bytes > self._nodes.capacity(zone):  # most full zones
-            return False
-        if self._free_in(self.reach(zone)) < amount_bytes:  # nearly all others where memory is short
-            return False
-        return not self.copy().add(zone, amount_bytes)
+        return bool(self.taking((zone,), amount_bytes))
 
-    def _laid_inside(self, zone: int) -> Iterator[int]:
-        """Yield what is laid out for each zone that lies in this one."""
-        return (sum(where.values()) for other, where in self._laid.items() if not other & ~zone)
+    def taking(self, zones: Collection[int], amount_bytes: int) -> set[int]:
+        """Return the zones in which one promise of so much could be kept as well. Change nothing."""
+        found = {zone for zone in zones if self._free_in(zone) >= amount_bytes}
+        laid: dict[int, int] = {}
+        tried: Packing | None = None
+        for zone in zones:
+            if zone in found:
+                continue
+            laid = laid or {other: sum(where.values()) for other, where in self._laid.items()}
+            # In a single node lies no other zone.
+            inside = promised_inside(laid.items(), zone) if zone & zone - 1 else laid.get(zone, 0)
+            if inside + amount_bytes > self._nodes.capacity(zone):  # most full zones
+                continue
+            if self._free_in(self.reach(zone)) < amount_bytes:  # nearly all others where memory is short
+                continue
+            # Others may lie elsewhere after a try: that decides nothing (``first_overflow``).
+            tried = tried or self.copy()
+            left = tried.add(zone, amount_bytes)
+            tried.remove(zone, amount_bytes - left)
+            if not left:
+                found.add(zone)
+        return found
 
     def copy(self) -> "Packing":
         """Return the same layout, to be changed by itself."""
@@ -68,7 +81,7 @@ class Packing:
 
     def remove(self, zone: int, amount_bytes: int) -> None:
         """Take away so much of what is laid out for this zone; no more than that."""
-        where = self._laid[zone]
+        where = self._laid.get(zone, {})
         for node in list(where):
             here = min(amount_bytes, where[node])
             self._free[node] += here

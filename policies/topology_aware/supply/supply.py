@@ -5,19 +5,24 @@ shared capacity granted in the pool's subtree, and a pool whose shared set is us
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
+from itertools import islice, takewhile
 
-from policies.base import CpuKind, Grant
+from policies.base import Affinity, CpuKind, Grant
 from policies.hardware.pools import PoolTree
+from policies.topology_aware.supply.affinity_matches import AffinityMatches
 from policies.topology_aware.supply.hugepages import huge_page_account
 from policies.topology_aware.supply.machine_devices import Accelerator, Holders, free_accelerators, holders_with
 from policies.topology_aware.supply.memory_account import MemoryAccount, empty_account, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
+from sysfs.cpuset import changes_between
 
 FEW_CPUS = 2
 """Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing."""
+
+Affinities = Mapping[tuple[int, tuple[Affinity, ...]], int]
+"""How many containers in a pool have these affinities; 0 = not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,10 @@ class Supply:
     reserved_users: int
     reserved_mcpu: int
     memory: MemoryAccount
+    matches: AffinityMatches = field(compare=False, repr=False)
     accelerators: tuple[Accelerator, ...] = ()
     holders: Holders = field(default_factory=dict)
+    affinities: Affinities = field(default_factory=dict)
 
     @property
     def free_accelerators(self) -> tuple[Accelerator, ...]:
@@ -63,11 +70,11 @@ class Supply:
 
     def plus(self, *grants: Grant) -> "Supply":
         """Return the supply with these grants taken."""
-        return self._changed(grants, 1)
+        return self._changed(grants, 1) if grants else self
 
     def minus(self, *grants: Grant) -> "Supply":
         """Return the supply with these grants released."""
-        return self._changed(grants, -1)
+        return self._changed(grants, -1) if grants else self
 
     def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
         tree = self.tree
@@ -114,6 +121,8 @@ class Supply:
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
             accelerators=self.accelerators,
             holders=holders_with(self.holders, grants, sign) if self.accelerators else self.holders,
+            affinities=affinities_with(self.affinities, tree, grants, sign),
+            matches=self.matches,
         )
 
     def owning(self, cpus: int) -> "Supply":
@@ -164,15 +173,37 @@ class Supply:
         return all(1000 * shared.bit_count() >= granted for shared, granted in pairs)
 
 
+def of_pod(grants: Sequence[Grant], uid: str) -> Iterator[Grant]:
+    """Yield the grants of a pod's containers among these, which are sorted by container."""
+    start = bisect_left(grants, uid, key=lambda grant: grant.container.pod_uid)
+    return takewhile(lambda grant: grant.container.pod_uid == uid, islice(grants, start, None))
+
+
+def affinities_with(affinities: Affinities, tree: PoolTree, grants: Iterable[Grant], sign: int) -> Affinities:
+    """Return the affinities with those of these grants more (1) or fewer (-1); some kinds are in no pool."""
+    changes = [
+        (tree.by_name.get(grant.pool, 0), grant.request.affinities)
+        for grant in grants
+        if grant.request.affinities and grant.is_in_pool
+    ]
+    if not changes:
+        return affinities
+    result = dict(affinities)
+    for key in changes:
+        result[key] = result.get(key, 0) + sign
+        if not result[key]:
+            del result[key]
+    return result
+
+
 def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     """Return the supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
     nodes = memory_nodes_of(tree.machine)
     memory = empty_account(nodes, huge_page_account(tree.machine, nodes))
     no_limits: tuple[tuple[int, ...], ...] = ((),) * len(tree.pools)
-    return Supply(
-        tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, zeros, 0, 0, memory
-    )
+    shared, matches = tuple(p.sharable for p in tree.pools), AffinityMatches(tree)
+    return Supply(tree, withheld, 0, shared, zeros, zeros, no_limits, zeros, 0, 0, memory, matches)
 
 
 def _with_limit(limits: tuple[int, ...], limit: int, sign: int) -> tuple[int, ...]:
@@ -185,25 +216,8 @@ def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...
 
     Grants are exact integers, so the result is that of booking all of them.
     """
-    gone, come = gone_and_come(old, new)
+    gone, come = changes_between(old, new)
     return supply.minus(*gone).plus(*come)
-
-
-def gone_and_come(old: tuple[Grant, ...], new: tuple[Grant, ...]) -> tuple[tuple[Grant, ...], tuple[Grant, ...]]:
-    """Return the grants, as objects, of ``old`` that are not in ``new``, and of ``new`` that are not in ``old``."""
-    start = _common_start(old, new)
-    old, new = old[start:], new[start:]
-    end = _common_start(old[::-1], new[::-1])
-    old, new = old[: len(old) - end], new[: len(new) - end]
-    kept = {id(grant) for grant in old} & {id(grant) for grant in new}  # the tuples keep all of them alive
-    gone, come = (tuple(g for g in grants if id(g) not in kept) for grants in (old, new))
-    return gone, come
-
-
-def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
-    """Return how many leading grants are the same objects."""
-    first = bytes(map(is_, a, b)).find(False)  # in C: the grants are as many as the node has containers
-    return min(len(a), len(b)) if first < 0 else first
 
 
 @dataclass(frozen=True, slots=True)

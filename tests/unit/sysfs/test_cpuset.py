@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError, NodeSet
+from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError, NodeSet, changes_between
 from tests.fakes.reference import reference_seconds
 
 ids = st.sets(st.integers(0, 3000))
@@ -67,3 +67,10 @@ def test_the_widest_and_most_broken_set_is_read_and_written_at_once() -> None:
     assert str(CpuSet.parse(widest)) == widest
     assert str(CpuSet.parse(f"1-{MAX_ID}")) == f"1-{MAX_ID}"
     assert time.thread_time() - start < 20 * reference
+
+
+@given(st.lists(st.sampled_from("abcdef"), unique=True), st.lists(st.sampled_from("abcdef"), unique=True))
+def test_changes_are_what_either_side_has_alone_in_its_order(old: list[str], new: list[str]) -> None:
+    gone, come = changes_between(tuple(old), tuple(new))
+    assert gone == tuple(each for each in old if each not in new)
+    assert come == tuple(each for each in new if each not in old)

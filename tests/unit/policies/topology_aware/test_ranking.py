@@ -1,16 +1,27 @@
+import random
 from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuKind, Grant, Request
+from policies.base import CpuKind, DeviceLocality, Grant, Request
 from policies.preferences import BurstLevel, CpuPriority
-from policies.topology_aware.ranking import burst_ranks, fixed_scores_of, rank
+from policies.topology_aware.ranking import best_pool, burst_ranks, fixed_scores_of, rank
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.supply import room_of
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BURSTABLE, before, context_of, four_nodes, request, supply_of, tree_of
+from tests.unit.policies.build import (
+    BURSTABLE,
+    GUARANTEED,
+    before,
+    context_of,
+    four_nodes,
+    request,
+    supply_of,
+    tree_of,
+    wish_for,
+)
 
 TREE = tree_of(four_nodes(), "0")
 
@@ -174,3 +185,33 @@ def test_a_pool_that_owners_make_narrow_is_narrow_however_busy_the_others_are() 
     owner = Grant(request("o/c"), "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4"))
     found = widths(4000, owner, *sharers(3900, 2, 3))
     assert (found["NUMA node #0"], found["NUMA node #1"]) == (4000, 3000)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_best_pool_by_itself_is_the_first_of_the_ranking_with_the_same_keys(seed: int) -> None:
+    rng = random.Random(seed)
+    tree = tree_of(four_nodes(isolated="7") if seed % 3 else four_nodes(), rng.choice(("", "0")))
+    pools = [pool.name for pool in tree.pools]
+    others = [
+        Grant(request(f"p{n}/c", cpu_limit_mcpu=rng.choice((None, 4000))), rng.choice(pools), CpuKind.SHARED)
+        for n in range(5)
+    ]
+    if rng.random() < 0.5:
+        owner = request("o/c", 2000, affinities=wish_for("c", rng.choice((5, -5))))
+        others.append(Grant(owner, "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4-5")))
+    wanted = request(
+        rng.choice(("p0/d", "q/c")),
+        rng.choice((0, 500, 3000)),
+        rng.choice((BURSTABLE, GUARANTEED)),
+        cpu_limit_mcpu=rng.choice((None, 4000)),
+        localities=rng.choice(((), (DeviceLocality("dev", CpuSet(), NodeSet.parse("2")),))),
+        affinities=rng.choice(((), wish_for("c", 3))),
+        memory_request_bytes=rng.choice((0, 1 << 40)),
+        strict_memory=rng.random() < 0.3,
+    )
+    context = context_of(tree, wanted, *sorted(others, key=lambda grant: grant.container))
+    room = room_of(context.supply, keep_busy=True)
+    full, here = rank(context, fixed_scores_of(context), room, room), rng.randrange(len(pools))
+    best = best_pool(context, room, beside=here)
+    assert best.index == full.order[0]
+    assert [best.keys[i] for i in (best.index, here)] == [full.keys[i] for i in (best.index, here)]

@@ -40,7 +40,7 @@ NODE0, NODE1 = "NUMA node #0", "NUMA node #1"
 
 
 def offers(tree: PoolTree, wanted: Request, *grants: Grant) -> dict[str, MemoryOffer]:
-    found = memory_offers(supply_of(tree, *grants), wanted, demand_of(wanted, options(tree.machine)))
+    found = memory_offers(supply_of(tree, *grants), wanted, demand_of(wanted, options(tree.machine)), tree.pools)
     return {pool.name: offer for pool, offer in zip(tree.pools, found, strict=True)}
 
 
