@@ -53,9 +53,9 @@ def _asked(args: argparse.Namespace, memory_bytes: int) -> "Sequence[AskedCreate
     from cri_proxy.cli.manifests import texts_of
     from cri_proxy.cri_client.pods import ContainerRole, KubeletNode, create_request, sandbox_config
     from cri_proxy.intercept.fit import AskedCreate
-    from cri_proxy.simulate.plan.pods import Workload, arrivals_of, read_workloads
+    from cri_proxy.simulate.plan.pods import PlannedWorkload, arrivals_of, read_workloads
 
-    workloads: list[Workload] = []
+    workloads: list[PlannedWorkload] = []
     for name, text in texts_of(args.files):
         if not isinstance(text, str):
             raise text

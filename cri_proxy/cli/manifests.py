@@ -15,7 +15,7 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.simulate.nodes import NodeChange, changes_of
 from cri_proxy.simulate.plan.nodes import MOST_NODES, Cluster
 from cri_proxy.simulate.plan.orders import worst_of
-from cri_proxy.simulate.plan.pods import Workload, arrivals_of, read_workloads
+from cri_proxy.simulate.plan.pods import PlannedWorkload, arrivals_of, read_workloads
 from cri_proxy.simulate.plan.result import PlanResult
 from cri_proxy.simulate.run_files import text_of
 from cri_proxy.yaml_fields import DocumentError
@@ -101,7 +101,7 @@ def _options(path: Path) -> Mapping[str, object]:
     return cast(Mapping[str, object], yaml.safe_load(source.text) or {})
 
 
-def _notes(workloads: Sequence[Workload]) -> tuple[str, ...]:
+def _notes(workloads: Sequence[PlannedWorkload]) -> tuple[str, ...]:
     others = sorted({name for workload in workloads for name in workload.others})
     if not others:
         return ()
