@@ -1,4 +1,4 @@
-"""What a node gets, whatever brings it: the start of the program, wheels for several Pythons, the image of the agent."""
+"""What a node gets, whatever brings it: the start of the program, wheels of all Pythons, the image of the agent."""
 
 import os
 import re
