@@ -228,7 +228,10 @@ class Spread:
         order = sorted(chosen, key=self._fullest)
         threads, (_, on_cores, _) = self._tallies.threads, self._given_by(sum(1 << i for i in chosen))
         whole = min(on_cores, count) // threads * threads
-        shares = self._beside_owned(order, count, whole) or self._shares_with(order, count, whole, None)
+        # Limits of wider domains may leave no room for as many whole cores beside the rest.
+        fewer = range(whole, -1, -threads)
+        ways = (self._beside_owned(order, count, n) or self._shares_with(order, count, n, None) for n in fewer)
+        shares = next(filter(None, ways), {})
         return [(self.leaves[i].domain, share) for i, share in shares.items() if share]
 
     def _siblings(self, choice: Choice, count: int) -> int:
