@@ -1,6 +1,5 @@
 """``Clock``: wall time, monotonic time and sleep as a constructor argument; ``SystemClock`` is the machine's."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -60,4 +59,6 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running event loop."""
+        import asyncio  # helpers measure durations too, and have no event loop
+
         await asyncio.sleep(max(0.0, seconds))

@@ -2,9 +2,7 @@
 
 from typing import Final
 
-HELP = (
-    "devices of a node: list them, allocate GPUs, NICs and VFs that go together, offer their NUMA nodes, declare them"
-)
+HELP = "devices of a node: list them, allocate those that go together, offer their NUMA nodes, declare them"
 EXAMPLE = """\
 cri-proxy devices list
 cri-proxy devices allocate configs/devices/joint.yaml

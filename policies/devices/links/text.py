@@ -42,8 +42,8 @@ _WHOLE_TEXT = "where the line with the columns is cut or broken, save what nvidi
 def link_of(word: str) -> Link | None:
     """Return the link that a word of the matrix stands for; None for a word that the legends do not have.
 
-    >>> link_of("NV12"), link_of("SOC"), link_of("NV0")
-    (Link(nvlinks=12, pcie='-'), Link(nvlinks=0, pcie='SYS'), None)
+    >>> [(link.nvlinks, link.pcie) if (link := link_of(word)) else None for word in ("NV12", "SOC", "NV0")]
+    [(12, '-'), (0, 'SYS'), None]
     """
     word = _OLD_WORDS.get(word, word)
     found = _NVLINKS.match(word)

@@ -18,7 +18,7 @@ def test_the_machine_is_the_host_unless_another_is_named() -> None:
     parser = argparse.ArgumentParser()
     add_machine(parser, more=" (or so)")
     assert parser.parse_args([]).machine == "host"
-    assert "or a description (or so)" in " ".join(parser.format_help().split())
+    assert "or a name of docs/reference/machines.md (or so)" in " ".join(parser.format_help().split())
 
 
 def test_a_machine_that_cannot_be_opened_fails_the_command() -> None:
