@@ -23,7 +23,8 @@ version=$("$python" packaging/node/release.py)
 maintainer=$(sed -n 's/^Maintainer: //p' $here/control)
 doc=$root/usr/share/doc/cri-proxy
 install -m 644 $here/copyright "$doc/copyright"
-rm "$doc/LICENSE" "$root/usr/lib/cri-proxy/Apache-2.0" # copyright names the place where Debian has it
+rm "$doc/LICENSE" # copyright says it
+mv "$root/usr/lib/cri-proxy/Apache-2.0" "$tree" # Debian has the text in one place, which copyright names
 printf 'cri-proxy (%s) unstable; urgency=medium\n\n  * See changelog.md beside this file.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" |
     gzip -9n >"$doc/changelog.Debian.gz"

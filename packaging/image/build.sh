@@ -32,7 +32,9 @@ mv "$unpacked/usr/lib/cri-proxy" "$context/root/usr/lib/cri-proxy"
 sed 's,/usr/bin/python3,/usr/local/bin/python3,; s,"/usr/bin/$name","/usr/local/bin/$name",g' \
     "$unpacked/usr/bin/cri-proxy" >"$context/root/usr/bin/cri-proxy"
 chmod 755 "$context/root/usr/bin/cri-proxy"
-install -m 644 /usr/share/common-licenses/Apache-2.0 "$context/root/usr/lib/cri-proxy/Apache-2.0"
+# The licence, where the package leaves it to the system.
+[ -e "$context/root/usr/lib/cri-proxy/Apache-2.0" ] ||
+    install -m 644 /usr/share/common-licenses/Apache-2.0 "$context/root/usr/lib/cri-proxy/Apache-2.0"
 # What is in the image beside its base.
 install -D -m 644 "$unpacked/usr/share/doc/cri-proxy/sbom.cdx.json" "$context/root/usr/share/doc/cri-proxy/sbom.cdx.json"
 sed "s,^ARG BASE\$,ARG BASE=$base," packaging/image/Dockerfile >"$context/Dockerfile"

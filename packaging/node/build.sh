@@ -46,7 +46,10 @@ cp -r docs/. "$doc"
 cp -r configs packaging/monitoring packaging/kubernetes "$doc/examples"
 cp LICENSE "$doc"
 "$python" $here/sbom.py "$lib" cri-proxy >"$doc/sbom.cdx.json"
-install -D -m 644 /usr/share/common-licenses/Apache-2.0 "$lib/Apache-2.0"
+# Where the system has no common licences: the same text, as a package brings it.
+licence=/usr/share/common-licenses/Apache-2.0
+[ -e $licence ] || licence=$(echo "$lib"/structlog-*.dist-info/licenses/LICENSE-APACHE)
+install -D -m 644 "$licence" "$lib/Apache-2.0"
 
 for unit in cri-proxy.service cri-proxy.socket cri-proxy-device-plugin.service; do
     install -D -m 644 "packaging/$unit" "$root/usr/lib/systemd/system/$unit"

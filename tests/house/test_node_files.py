@@ -16,11 +16,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMAGE = ROOT / "packaging" / "image"
 
 
-def test_the_image_stands_on_a_bare_name_and_runs_nothing_while_it_is_built() -> None:
+def test_the_image_stands_on_a_bare_name_and_only_compiles_while_it_is_built() -> None:
     lines = (IMAGE / "Dockerfile").read_text().splitlines()
     words = [line.split() for line in lines if line and not line.startswith("#")]
     assert words[:2] == [["ARG", "BASE"], ["FROM", "${BASE}"]]
-    assert [word[0] for word in words[2:]] == ["COPY", "ENTRYPOINT"]
+    assert [word[0] for word in words[2:]] == ["COPY", "ENV", "RUN", "ENTRYPOINT"]
+    assert "compile.py" in " ".join(words[4])
     (base,) = (line.split() for line in (IMAGE / "base").read_text().splitlines() if not line.startswith("#"))
     assert re.fullmatch(r"python:3\.1[1-4]\.\d+-slim-[a-z]+", base[0])
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", base[1])
@@ -146,3 +147,11 @@ def test_wheels_of_several_pythons_become_one_directory(tmp_path: Path) -> None:
     differs = wheel("a-1-cp313.whl", {"a/__init__.py": "3"})
     done = subprocess.run([sys.executable, program, target, differs], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "a-1-cp313.whl: a/__init__.py is another file for another Python\n")
+
+
+def test_builds_between_releases_sort_by_time_and_before_the_release() -> None:
+    pattern = rf"{re.escape(PROJECT['version'])}(~git\d{{14}}\.[0-9a-f]{{12}})?-1"
+    assert re.fullmatch(pattern, RELEASE)
+    earlier, later = "0.1.0~git20261128211500.ff-1", "0.1.0~git20261128211501.00-1"
+    for one, other in ((earlier, later), (later, "0.1.0-1")):
+        subprocess.run(["dpkg", "--compare-versions", one, "lt", other], check=True)
