@@ -106,11 +106,13 @@ def find_candidates(
                 reason = reason or _lack(demand, device, usage.of(device))
                 if not reason and only is not None and device.key not in only:
                     reason = preselected.beyond
+            wanted = kept.get(device.key, "") or (only or _NONE).get(device.key, "")
+            vf = None if reason else free_vf(demand, device, usage.of(device), wanted)
+            if not reason and vf is None and demand.hint.vf_selector is not None:
+                reason = _lack_of_vf(wanted, usage.of(device))
             if reason:
                 reasons.setdefault(reason, []).append(device.minor)
                 continue
-            wanted = kept.get(device.key, "") or (only or _NONE).get(device.key, "")
-            vf = free_vf(demand, device, usage.of(device), wanted)
             is_kept = device.key in kept
             usable.append(DeviceCandidate(device, number, vf.bus if vf else "", usage.of(device).part, is_kept))
     # A NIC is in use by few units long before it is full: an idle one on the same PCIe has more to give.
@@ -150,6 +152,11 @@ def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse, wante
     """
     free = [vf for vf in _matching_vfs(demand, device) if vf.bus not in use.vfs and wanted in ("", vf.bus)]
     return min(free, key=lambda vf: (natural_order(vf.bus), vf.minor), default=None)
+
+
+def _lack_of_vf(wanted: str, use: DeviceUse) -> str:
+    """Return why a device does not give this VF, the only one that will do."""
+    return f"VF {wanted} is in use" if wanted in use.vfs else f"VF {wanted} does not match the vfSelector"
 
 
 def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[VirtualFunction]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
 
 from policies.device_grants import DeviceGrant
 from policies.devices import (
+    ALLOCATE_HINT,
     DEVICE_ALLOCATED,
     AnnotationError,
     CannotAllocate,
@@ -16,6 +18,7 @@ from policies.devices import (
     DeviceQuestion,
     InventoryDevice,
     PciePath,
+    VfGroup,
     read_annotations,
 )
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic
@@ -76,6 +79,17 @@ def test_a_virtual_function_that_was_chosen_is_the_one_that_is_given() -> None:
     assert given({NICS: 1}, chosen, more=VFS) == ["rdma 1 VF 0000:01:00.2"]
     gone = {"rdma": [{"minor": 1, "extension": {"vfs": [{"busID": "0000:09:00.7"}]}}]}
     assert str(given({NICS: 1}, gone, more=VFS)).startswith("rdma: 1 with 1 unit each asked for, none can be given")
+
+
+def test_a_nic_whose_chosen_virtual_function_cannot_be_given_gives_none() -> None:
+    chosen = {"rdma": [{"minor": 1, "extension": {"vfs": [{"busID": "0000:01:00.2"}]}}]}
+    in_use = given({NICS: 1}, chosen, [DeviceGrant("rdma", 1, 1, "0000:01:00.2")], more=VFS)
+    assert "; 1: VF 0000:01:00.2 is in use)" in str(in_use)
+    groups = tuple(VfGroup((vf,), {"bus": vf.bus}) for group in NODE.of("rdma")[1].vf_groups for vf in group.vfs)
+    node = DeviceInventory((replace(NODE.of("rdma")[1], vf_groups=groups),))
+    other = {ALLOCATE_HINT: '{"rdma": {"vfSelector": {"matchLabels": {"bus": "0000:01:00.1"}}}}'}
+    mismatched = given({NICS: 1}, chosen, node=node, more=other)
+    assert str(mismatched).endswith("(rdma 1: VF 0000:01:00.2 does not match the vfSelector)")
 
 
 @pytest.mark.parametrize(
