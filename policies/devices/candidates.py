@@ -124,7 +124,7 @@ def named_only(inventory: DeviceInventory, annotations: DeviceAnnotations) -> Ma
     """Return the devices that may be taken, each with the VF to take of it or ''; None where none were chosen.
 
     Devices of types that were not chosen may all be. What was chosen is known by its identifier where the inventory has
-    that, else by its number.
+    that, else by its number, unless the device with that number has another identifier of this form.
     """
     if annotations.allocated is None:
         return None
@@ -138,11 +138,29 @@ def _chosen(inventory: DeviceInventory, allocated: tuple[AllocatedDevice, ...]) 
         told = address_in(each.id) or uuid_in(each.id)
         alike = [device for device in inventory.devices if device.kind == each.kind]
         by_id = [device for device in alike if told and told in identities_of(device)]
-        for device in by_id or [device for device in alike if device.minor == each.minor]:
+        numbered = [device for device in alike if device.minor == each.minor and not _is_another(device, told)]
+        for device in by_id or numbered:
             known = (vf.bus for group in device.vf_groups for vf in group.vfs)
             vf = next((bus for bus in known if each.vf and address_in(bus) == address_in(each.vf)), "")
             if vf or not each.vf:  # a virtual function that is not listed cannot be given
                 yield device.key, vf
+
+
+def _is_another(device: InventoryDevice, told: str) -> bool:
+    """Return whether a device has another identity of the form of this address or identifier.
+
+    The beginning of an identifier is short for it.
+    """
+    found = (address_in(text) or uuid_in(text) for text in (device.path.bus, device.uuid))
+    alike = [each for each in found if each and told and _form(each) == _form(told)]
+    return any(not each.startswith(told) and not told.startswith(each) for each in alike)
+
+
+def _form(identity: str) -> str:
+    """Return which addresses or identifiers this one can be compared with."""
+    if address_in(identity):
+        return "address"
+    return next((word for word in ("gpu", "mig") if identity.startswith(word)), "")
 
 
 def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse, wanted: str = "") -> VirtualFunction | None:

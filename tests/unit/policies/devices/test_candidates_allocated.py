@@ -74,6 +74,12 @@ def test_an_identifier_goes_before_a_number(name: str) -> None:
     assert given({GPUS: 1}, {"gpu": [{"minor": 0, "id": "GPU-unknown"}]}) == ["gpu 0"]
 
 
+@pytest.mark.parametrize("name", ["GPU-9", "00000000:9A:00.0"])
+def test_a_number_does_not_stand_for_a_device_with_another_identifier(name: str) -> None:
+    assert "none can be given" in str(given({GPUS: 1}, {"gpu": [{"minor": 7, "id": name}]}))
+    assert given({GPUS: 1}, {"gpu": [{"minor": 7, "id": "a name"}]}) == ["gpu 7"]  # of no form that is known
+
+
 def test_a_virtual_function_that_was_chosen_is_the_one_that_is_given() -> None:
     chosen = {"rdma": [{"minor": 1, "extension": {"vfs": [{"minor": 1, "busID": "0000:01:00.2"}]}}]}
     assert given({NICS: 1}, chosen, more=VFS) == ["rdma 1 VF 0000:01:00.2"]
