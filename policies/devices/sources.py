@@ -69,18 +69,22 @@ class JoinedDevices:
         """Return the piece with this name of a cost file."""
         return self._by_identity.get(name) or Piece(None, "", (name,), frozenset(identities_named(name)))
 
-    def meant(self, name: str) -> Piece | None:
+    def meant(self, name: str, at: str = "") -> Piece | None:
         """Return the piece behind a name in the form of cost files, which need not list it; None where there is none.
+
+        ``at`` is the PCI address of the GPU that it is a part of, '' where it is not known.
 
         >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
         >>> [str(gpus.meant(f"nvidia.com/gpu/{instance}")) for instance in ("GPU-5a", "gpu0", "1")]
         ['gpu 0', 'gpu 0', 'None']
         """
         found = (self._by_identity.get(identity) for identity in identities_named(name))
-        return next((piece for piece in found if piece is not None), None) or self.part_named(name)
+        return next((piece for piece in found if piece is not None), None) or self.part_named(name, at)
 
     def part_named(self, name: str, at: str = "") -> Piece | None:
         """Return the part of a GPU behind such a name, None where there is none; ``at`` is the GPU's PCI address.
+
+        The address goes before an index, which drivers and inventories may count differently.
 
         >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, parts=("MIG-5a",)),)))
         >>> [str(gpus.part_named(f"nvidia.com/gpu/{instance}")) for instance in ("0:1", "MIG-5A", "MIG-7c", "0")]
@@ -90,9 +94,18 @@ class JoinedDevices:
         if part is None:
             return None
         listed = (each for each in self.inventory.devices if part.name.lower() in map(str.lower, each.parts))
-        whole = self._by_identity.get(part.parent) or self._by_identity.get(address_in(at))
-        device = next(listed, None) or (whole.device if whole is not None else None)
+        device = next(listed, None) or self._whole_of(part.parent, address_in(at))
         return Piece(device, part.name) if device is not None and device.kind == GPU else None
+
+    def _whole_of(self, parent: str, address: str) -> InventoryDevice | None:
+        """Return the GPU with this identity and at this address, the stronger one where they are of two."""
+        for identity in sorted(filter(None, (parent, address)), key=strength):
+            piece = self._by_identity.get(identity)
+            if piece is None or piece.device is None:
+                continue
+            is_proved = not strength(identity) or not address
+            return piece.device if is_proved or address_in(piece.device.path.bus) in ("", address) else None
+        return None
 
     def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
         """Return the pieces that are here by which the device of this grant is or was known.

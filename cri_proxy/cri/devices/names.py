@@ -98,7 +98,7 @@ def _pieces(name: str, joined: JoinedDevices, at: str) -> Iterator[Piece]:
     kind, _, instance = name.partition("=")
     if instance == _ALL:
         yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
-    piece = joined.meant(f"{kind}/{instance}") or joined.part_named(f"{kind}/{instance}", at)
+    piece = joined.meant(f"{kind}/{instance}", at)
     if piece is not None and (kind not in _OF_VENDORS or piece.device is None or kind in _vendor_kinds(piece.device)):
         yield piece
 

@@ -133,6 +133,27 @@ def test_a_mig_device_is_a_part_of_its_gpu_by_whatever_name(name: str, found: st
     assert all((grant.is_given, grant.source) == (True, f"gpu/{grant.minor}") for grant in given)
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "found"),
+    [
+        ("nvidia.com/gpu=0:1", "0000:65:00.0", "gpu 1 part 0:1"),  # NVIDIA's index 0 is the inventory's GPU 1
+        ("nvidia.com/gpu=0:1", "00000000:17:00.0", "gpu 0 part 0:1"),
+        ("nvidia.com/gpu=2:1", "0000:99:00.0", "gpu 2 part 2:1"),  # the inventory does not tell where GPU 2 is
+        ("nvidia.com/gpu=0:1", "0000:99:00.0", ""),
+        ("nvidia.com/gpu=MIG-GPU-5a/1/0", "0000:65:00.0", "gpu 0 part MIG-GPU-5a/1/0"),
+    ],
+)
+def test_the_address_that_a_specification_proves_goes_before_the_index_of_a_gpu(name: str, at: str, found: str) -> None:
+    node = DeviceInventory(
+        (
+            InventoryDevice("gpu", 0, uuid="GPU-5a", path=PciePath(bus="0000:17:00.0")),
+            InventoryDevice("gpu", 1, uuid="GPU-7c", path=PciePath(bus="0000:65:00.0")),
+            InventoryDevice("gpu", 2),
+        )
+    )
+    assert [str(grant) for grant in devices_named([name], JoinedDevices(node), {name: at})] == [found] * bool(found)
+
+
 def test_what_the_kubelet_has_allocated_of_mig_is_a_part_of_its_gpu() -> None:
     names = ["nvidia.com/mig-1g.10gb/MIG-01", "nvidia.com/mig-1g.10gb/MIG-02", "nvidia.com/gpu/MIG-01::3"]
     given = devices_allocated(names, JoinedDevices(MIG))
