@@ -130,6 +130,12 @@ DEVICE: Final = Table(
     KeyRow("switches", each(TEXT), "bridges and switches above it", field="path.switches", unwritten=()),
     KeyRow("uuid", _once("the uuid", str), "its driver's identifier", also=("id",), unwritten=""),
     KeyRow("parts", each(TEXT), "of a GPU, the identifiers of its MIG instances, `MIG-…`", unwritten=()),
+    KeyRow(
+        "part_of",
+        scalar(lambda text: text and parse_address(text)),
+        "of a partition of a GPU (AMD's), the PCI address of that GPU",
+        unwritten="",
+    ),
     KeyRow("vendor", TEXT, "of a GPU, as `nvidia` or `amd`; left out: resources of all vendors match", unwritten=""),
     ignored=("type", "moduleID", "topology", "conditions", "socketID"),  # of Koordinator's devices
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cri_proxy.foreign_text import admit
 from cri_proxy.yaml_fields import DocumentError
-from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, address_in, identities_of, uuid_in
+from policies.devices import DEVICE_TYPES, GPU, DeviceInventory, InventoryDevice, address_in, identities_of, uuid_in
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -71,11 +71,19 @@ def lost_gpus(text: str) -> tuple[DeviceHealth, ...]:
 
 
 def with_health(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> DeviceInventory:
-    """Return the inventory with these devices as unhealthy, beside those that it has so itself."""
+    """Return the inventory with these devices as unhealthy, beside those that it has so itself.
+
+    What is wrong with a GPU is wrong with all of its partitions, of which reports name none.
+    """
     problems = {health.name: health.problem for health in reported if health.problem}
     if not problems:
         return inventory
-    return replace(inventory, devices=tuple(_with_problem(device, problems) for device in inventory.devices))
+    of_gpus = {address_in(gpu.path.bus): _problem_of(gpu, problems) for gpu in inventory.of(GPU) if gpu.path.bus}
+    found = (
+        (device, _problem_of(device, problems) or of_gpus.get(address_in(device.part_of), ""))
+        for device in inventory.devices
+    )
+    return replace(inventory, devices=tuple(_with_problem(device, problem) for device, problem in found))
 
 
 def unknown_devices(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> tuple[str, ...]:
@@ -84,8 +92,11 @@ def unknown_devices(inventory: DeviceInventory, reported: Iterable[DeviceHealth]
     return tuple(each.name for each in reported if " " in each.name and each.name not in known)
 
 
-def _with_problem(device: InventoryDevice, problems: Mapping[str, str]) -> InventoryDevice:
-    problem = next((problems[name] for name in identities_of(device) if name in problems), "")
+def _problem_of(device: InventoryDevice, problems: Mapping[str, str]) -> str:
+    return next((problems[name] for name in identities_of(device) if name in problems), "")
+
+
+def _with_problem(device: InventoryDevice, problem: str) -> InventoryDevice:
     return replace(device, is_healthy=False, ailment=device.ailment or problem) if problem else device
 
 

@@ -88,5 +88,6 @@ def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> Invento
         path=path,
         vf_groups=device.vf_groups or scanned.vf_groups,
         vendor=device.vendor or scanned.vendor,
+        part_of=device.part_of or scanned.part_of,
         statements=(*device.stated, *scanned.statements),
     )

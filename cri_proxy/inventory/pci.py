@@ -64,7 +64,8 @@ def inventory_of(machine: Machine) -> DeviceInventory:
 def _partitions(gpu: InventoryDevice, names: Iterable[str]) -> Iterator[InventoryDevice]:
     """Yield the parts of a GPU but the first, which is its PCI function: at its place, known by their own names."""
     for minor, name in enumerate(names, gpu.minor + 1):
-        yield replace(gpu, minor=minor, path=replace(gpu.path, bus=""), vf_groups=(), uuid=name)
+        path = replace(gpu.path, bus="")
+        yield replace(gpu, minor=minor, path=path, vf_groups=(), uuid=name, part_of=gpu.path.bus)
 
 
 def _vf_groups(devices: Iterable[Device]) -> tuple[VfGroup, ...]:

@@ -82,6 +82,7 @@ class InventoryDevice:
     source lists it. ``alike`` are the types under which a list may have it, of which its own is one. ``formerly`` are
     types and minors of its address before it had these: containers may hold it by them. ``ailment`` is why it is
     unhealthy, '' where no source says. ``parts`` are identifiers of a GPU's MIG instances.
+    ``part_of`` is the PCI address of the GPU that a device is a partition of (AMD's), '' where it is none.
     """
 
     kind: str
@@ -101,6 +102,7 @@ class InventoryDevice:
     formerly: tuple[DeviceKey, ...] = ()
     ailment: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
+    part_of: str = ""
 
     @property
     def stated(self) -> tuple[Statement, ...]:

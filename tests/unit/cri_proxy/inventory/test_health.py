@@ -1,12 +1,17 @@
 """Which devices a report calls unhealthy, in each of its forms."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.health import DeviceHealth, lost_gpus, read_health, unknown_devices, with_health
+from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.yaml_fields import DocumentError
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from sysfs.model import Device
 
 A, B = "0000:17:00.0", "0000:2a:00.0"
 HEADER = (
@@ -140,6 +145,22 @@ def test_a_device_is_unhealthy_where_the_report_or_the_inventory_has_it_so() -> 
         ("rdma", 0, False, "unhealthy"),
     ]
     assert with_health(INVENTORY, [DeviceHealth("gpu 0")]) is INVENTORY
+
+
+@pytest.mark.parametrize("report", [f"{B} unhealthy fan", "gpu 3 unhealthy fan"])
+def test_what_is_wrong_with_a_gpu_is_wrong_with_all_of_its_partitions(report: str) -> None:
+    gpus = [
+        Device(
+            address, 0x120000, 0x1002, 1, 0, CpuSet.parse("0-3"), partitions=(f"amdgpu_xcp_{n}", f"amdgpu_xcp_{n + 1}")
+        )
+        for address, n in ((A, 1), (B, 4))
+    ]
+    machine = replace(describe({"packages": 1, "cores": 4, "memory": "1Gi"}), devices=tuple(gpus))
+    found = with_health(inventory_of(machine), read_health(report, "report"))
+    sick = [(each.uuid or each.path.bus, each.ailment) for each in found.devices if not each.is_healthy]
+    assert sick == [(name, "fan") for name in (B, "amdgpu_xcp_4", "amdgpu_xcp_5")]
+    (one,) = with_health(found, read_health("gpu 1 unhealthy x", "report")).devices[1:2]
+    assert (one.uuid, one.ailment) == ("amdgpu_xcp_1", "x")
 
 
 def test_a_number_that_the_inventory_lacks_is_named_and_an_address_of_another_device_is_not() -> None:
