@@ -279,7 +279,7 @@ class DeviceAttempt:
         usable = {kind: self._candidates[kind].usable for kind in kinds}
         if gpus is not None:
             kept = [candidate for candidate in usable[GPU] if candidate.is_kept and candidate not in gpus]
-            usable[GPU] = tuple(sorted((*kept, *gpus), key=lambda candidate: candidate.group)) if kept else tuple(gpus)
+            usable[GPU] = tuple(sorted((*kept, *gpus), key=lambda c: (c.group, not c.is_kept)))  # of a group kept first
         parts = []
         asks_for_partition = rule.origin if rule is not None else ""
         for kind in kinds:

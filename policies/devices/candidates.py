@@ -266,8 +266,16 @@ def least_used_first(
 def _parts(
     ranks: Sequence[tuple[Fraction, ...]], usable: Sequence[DeviceCandidate], count: int
 ) -> Iterator[tuple[DeviceCandidate, ...]]:
-    """Yield those with ranks up to each one that is there, from the lowest with which there are ``count`` of them."""
-    ranked = sorted(zip(ranks, usable, strict=True), key=lambda pair: (pair[1].group, pair[0], pair[1].device.minor))
+    """Yield those with ranks up to each one that is there, from the lowest with which there are ``count`` of them.
+
+    Of a group those come first that the pod keeps, then the lowest ranks.
+    """
+
+    def order(pair: tuple[tuple[Fraction, ...], DeviceCandidate]) -> tuple[int, bool, tuple[Fraction, ...], int]:
+        rank, candidate = pair
+        return candidate.group, not candidate.is_kept, rank, candidate.device.minor
+
+    ranked = sorted(zip(ranks, usable, strict=True), key=order)
     for limit in sorted(set(ranks)):
         part = tuple(candidate for rank, candidate in ranked if rank <= limit)
         if len(part) >= count:

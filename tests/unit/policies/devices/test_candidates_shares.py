@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceInventory
+from policies.devices import DeviceAllocation, DeviceAllocator, DeviceInventory
+from policies.devices.allocate import DeviceAttempt
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question
 
 BOTH = ("gpu", "rdma")
@@ -61,6 +62,16 @@ def test_the_place_of_a_nic_counts_before_what_is_in_use(spreads: bool) -> None:
     node = inventory(gpu(0, 0, "a"), gpu(1, 0, "b"), gpu(2, 1, "c"), nic(0, 0, "b"))
     asked = replace(question({**THIRD, NICS: 1}, BOTH), spreads=spreads)
     assert minors(allocated(node, asked, [share(0 if not spreads else 1, 50)]), "gpu") == [1]
+
+
+@pytest.mark.parametrize("spreads", [False, True])
+@pytest.mark.parametrize("held", [[], [share(1, 50)], [share(2, 50)]])
+def test_shares_are_of_the_gpus_that_the_pod_keeps_before_others(held: list[DeviceGrant], *, spreads: bool) -> None:
+    allocator = DeviceAllocator(inventory(*(gpu(i, 0, "a") for i in range(3))))
+    asked = replace(question({CORE: 60, RATIO: 60, SHARED: 2}), spreads=spreads)
+    answer = DeviceAttempt(allocator, asked, allocator.usage(held), kept={("gpu", 2): ""}).run()
+    assert isinstance(answer, DeviceAllocation)
+    assert 2 in minors(answer, "gpu")
 
 
 def test_whole_gpus_and_those_of_other_requests_are_chosen_as_without_shares() -> None:
