@@ -25,8 +25,10 @@ _ALL: Final = "all"
 """A device of the specifications that vendors' toolkits write: every GPU of theirs."""
 _OF_VENDORS: Final = frozenset(RESOURCE_OF.values())
 _SHARE: Final = "::"
-_PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-share-.*", re.ASCII)
-"""Ids of our device plugin for shares of a device."""
+_PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-(?:share-|vf-).*", re.ASCII)
+"""Ids of our device plugin for parts of a device: shares, and virtual functions as it named them before."""
+_FORMER_VF: Final = re.compile(rf"(.*/)(?:{'|'.join(DEVICE_TYPES)})-\d{{1,6}}-vf-(.*)", re.ASCII)
+"""The kubelet's checkpoint has the former ids of virtual functions as long as their pods run."""
 
 
 def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[Devi
     found = {}
     for name in names:
         device, is_shared, _ = name.partition(_SHARE)
-        piece = joined.meant(device)
+        piece = joined.meant(_FORMER_VF.sub(r"\1\2", device))
         if piece is not None:
             grant = replace(joined.given(piece), is_shared=bool(is_shared))
             found[grant.key, grant.vf] = grant

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of
+from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
 from policies.device_grants import DeviceGrant
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath
 from tests.fakes.device_policy import inventory, two_pairs
@@ -86,6 +86,11 @@ def test_a_cdi_name_is_of_the_device_that_cost_files_call_otherwise(name: str) -
         ("intel.com/sriov_netdevice/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
         ("cri-proxy.io/gpu/gpu-1", "gpu 1"),
         ("example.com/any/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
+        (
+            "cri-proxy.io/rdma/rdma-1-vf-0000:20:00.2",
+            "rdma 1 VF 0000:20:00.2",
+        ),  # of our plugin before it named addresses
+        ("cri-proxy.io/rdma/rdma-1-vf-0000:99:00.2", None),
         ("example.com/any/rdma-1-share-0", None),  # the annotation of our plugin names it
         ("rdma/hca_shared_devices_a/0", None),
         ("nvidia.com/mig-1g.5gb/MIG-7c", None),
@@ -96,6 +101,11 @@ def test_the_kubelet_names_devices_as_their_plugins_do(allocated: str, device: s
     part = InventoryDevice("gpu", 3, uuid="amdgpu_xcp_1", vendor="amd")
     found = devices_allocated([allocated], JoinedDevices(DeviceInventory((*NODE.devices, amd, part))))
     assert [(str(grant), grant.is_given) for grant in found] == ([(device, True)] if device else [])
+
+
+def test_the_place_of_a_virtual_function_by_its_former_id_is_that_of_its_nic() -> None:
+    names = ("cri-proxy.io/rdma/rdma-1-vf-0000:20:00.2", "cri-proxy.io/rdma/rdma-0-vf-0000:99:00.2")
+    assert [source_of(name, JoinedDevices(NODE)) for name in names] == ["rdma/1", "rdma/0"]
 
 
 def test_shares_that_a_plugin_offers_of_one_gpu_are_that_gpu_once() -> None:
