@@ -19,10 +19,10 @@ _CONNECTION_MANAGER: Final = "sys/class/misc/rdma_cm"
 def functions_at(root: Path, addresses: Sequence[str]) -> FunctionsByAddress:
     """Return the functions at these addresses, without those that the machine has not. ``root`` holds ``sys``. Blocks.
 
-    What cannot be read of a function it has not.
+    What cannot be read of a function it has not, nor has the machine one of which nothing can be.
     """
     homes = {address: root / _FUNCTIONS / address for address in addresses}
-    return {address: _function(root, address, home) for address, home in homes.items() if home.is_dir()}
+    return {address: _function(root, address, home) for address, home in homes.items() if _is_directory(home)}
 
 
 def _function(root: Path, address: str, home: Path) -> PciFunction:
@@ -33,7 +33,7 @@ def _function(root: Path, address: str, home: Path) -> PciFunction:
         rdma=_names(home / "infiniband"),
         verbs=tuple(name for name in _names(home / "infiniband_verbs") if name.startswith("uverbs")),
         mads=tuple(name for name in _names(home / "infiniband_mad") if name.startswith("umad")),
-        has_connection_manager=(root / _CONNECTION_MANAGER).is_dir(),
+        has_connection_manager=_is_directory(root / _CONNECTION_MANAGER),
         interfaces=_names(home / "net"),
     )
 
@@ -46,6 +46,13 @@ def _group_node(group: Path) -> str:
     except OSError:
         is_unsafe = False  # most groups have no name
     return f"/dev/vfio/{'noiommu-' if is_unsafe else ''}{number}" if number else ""
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # EIO, EACCES: other errors than that of a missing file
+        return False
 
 
 def _target(link: Path) -> str:

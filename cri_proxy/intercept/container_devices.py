@@ -91,7 +91,7 @@ class ContainerDevices:
         functions: FunctionsByAddress = {}
         try:
             functions = await reader.functions_of(addresses) if addresses else {}
-        except FilesFailed as error:
+        except (FilesFailed, OSError) as error:
             named = ",".join(addresses)
             self._journal.noted_of(reservation.row, events.DEVICES_MISSING, devices=named, reason=admit(str(error)))
         return device_texts(allocated, reservation.devices, functions)

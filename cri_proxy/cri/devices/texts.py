@@ -25,6 +25,7 @@ from policies.devices import (
     WHOLE,
     DeviceInventory,
     InventoryDevice,
+    address_in,
     allocated_variables,
     taken,
 )
@@ -74,7 +75,8 @@ def device_texts(
 def own_functions(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:
     """Return the PCI addresses of what a container has alone, by the resource that it asked for; not of GPUs.
 
-    Others have a part of a shared device, and those that others chose have their variables already.
+    Others have a part of a shared device, and those that others chose have their variables already. A text that is no
+    PCI address is none of a function: it would be a path in sysfs.
 
     >>> own_functions([DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")], DeviceInventory(()))
     {'koordinator.sh/rdma': ('0000:51:00.1',)}
@@ -85,7 +87,8 @@ def own_functions(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) 
         (_RESOURCE_OF[grant.kind], grant.vf or (buses.get(grant.key, "") if grant.amount == WHOLE else ""))
         for grant in own
     )
-    return {name: tuple(found) for name, found in gathered(pair for pair in named if pair[1]).items()}
+    addressed = ((name, address) for name, text in named if (address := address_in(text)))
+    return {name: tuple(found) for name, found in gathered(addressed).items()}
 
 
 def allocated_text(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) -> str:

@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,27 @@ def test_one_without_a_driver_has_nothing_to_give(root: Path) -> None:
 
 def test_an_address_that_the_machine_has_not_is_no_function(root: Path) -> None:
     assert list(functions_at(root, ["0000:99:00.0", RDMA.address])) == [RDMA.address]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("broken", [IDLE.address, "rdma_cm"])
+def test_one_that_sysfs_cannot_read_is_no_function_and_keeps_none_of_the_others_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, broken: str
+) -> None:
+    is_dir = Path.is_dir
+
+    def failing(path: Path) -> bool:
+        if path.name == broken:
+            raise OSError(number, os.strerror(number), str(path))
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", failing)
+    found = functions_at(root, [IDLE.address, RDMA.address])
+    assert found[RDMA.address].rdma == ("mlx5_1",)
+    assert (IDLE.address in found, found[RDMA.address].has_connection_manager) == (
+        broken != IDLE.address,
+        broken != "rdma_cm",
+    )
 
 
 def test_what_cannot_be_read_of_a_function_it_has_not(root: Path) -> None:

@@ -1,5 +1,6 @@
 """What becomes of the inventory's devices when containers are created, restarted, resized and removed."""
 
+import errno
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,9 +78,12 @@ async def test_it_is_told_how_its_function_is_bound_as_by_the_sr_iov_plugin(tmp_
         assert found["vfio"] == {"dev-mount": "/dev/vfio/12", "mount": "/dev/vfio/vfio"}
 
 
-async def test_where_sysfs_does_not_answer_it_is_told_the_address_alone() -> None:
+@pytest.mark.parametrize(
+    "error", [FilesFailed("PCI functions", "has not answered for 1 s"), OSError(errno.EIO, "Input/output error")]
+)
+async def test_where_sysfs_does_not_answer_it_is_told_the_address_alone(error: Exception) -> None:
     async def hanging(addresses: Sequence[str]) -> FunctionsByAddress:
-        raise FilesFailed("PCI functions", "has not answered for 1 s")
+        raise error
 
     async with opened(InventorySite()) as site:
         site.interceptor.use_reader(replace(site.interceptor._reader, functions_of=hanging))

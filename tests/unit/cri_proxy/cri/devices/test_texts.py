@@ -44,6 +44,8 @@ def test_functions_are_named_by_the_resource_with_how_they_are_bound() -> None:
         (DeviceGrant("nic", 1, 100), {}),  # of an address that no source knows
         (DeviceGrant("nic", 0, 1, vf="0000:51:00.1"), {"cri-proxy.io/nic": ("0000:51:00.1",)}),
         (DeviceGrant("nic", 0, 1, vf="0000:51:00.1", is_given=True), {}),
+        (DeviceGrant("nic", 0, 1, vf="00000000:5A:00.1"), {"cri-proxy.io/nic": ("0000:5a:00.1",)}),
+        (DeviceGrant("nic", 0, 1, vf="../../../kernel"), {}),
         (DeviceGrant("gpu", 0, 100), {}),
     ],
 )
