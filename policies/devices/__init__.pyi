@@ -26,6 +26,7 @@ from policies.devices.device_types import is_accelerator as is_accelerator
 from policies.devices.device_types import type_of as type_of
 from policies.devices.device_types import types_alike as types_alike
 from policies.devices.device_types import vendor_of as vendor_of
+from policies.devices.held_hardware import HeldHardware as HeldHardware
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on

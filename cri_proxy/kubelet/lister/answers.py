@@ -4,7 +4,7 @@ Fields that are not named here stay as the kubelet has them: devices of its plug
 Source: the pod resources API v1 (KEP-2043, KEP-2403); a container's ``cpu_ids`` are those that it has alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
@@ -12,8 +12,16 @@ from typing import Final, Self
 from cri_proxy.cri.devices.names import devices_allocated
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from policies.base import Grant
-from policies.device_grants import DeviceGrant, listed_only
-from policies.devices import OWN_DOMAIN, WHOLE_DEVICES, DeviceOffer, OfferedDevice, OfferForm, offered_devices
+from policies.device_grants import DeviceGrant, DeviceKey, listed_only
+from policies.devices import (
+    OWN_DOMAIN,
+    WHOLE_DEVICES,
+    DeviceOffer,
+    HeldHardware,
+    OfferedDevice,
+    OfferForm,
+    offered_devices,
+)
 from policies.policy import Policy
 from policies.topology_aware import promised_bytes
 from sysfs.cpuset import NodeSet, gathered
@@ -85,14 +93,18 @@ class NodeGrants:
             found += [*(each for each in whole if each.part.key not in split), *parts.values()]
         return tuple(found)
 
+    @cached_property
+    def _offered_of(self) -> Mapping[tuple[DeviceKey, str], Sequence[OfferedDevice]]:
+        """The parts that are listed of each virtual function, and of each device as a whole ('')."""
+        return gathered(((each.part.key, vf), each) for each in self._offered for vf in {"", each.part.vf})
+
     def _add_devices(
         self, message: pb.ContainerResources | pb.AllocatableResourcesResponse, devices: Iterable[DeviceGrant]
     ) -> None:
         """Add these devices by the names that our device plugin gives them, but those that the kubelet has named."""
-        joined = self.policy.known
         names = (f"{group.resource_name}/{each}" for group in message.devices for each in group.device_ids)
-        told = devices_allocated(names, joined)
-        new = [device for device in devices if not any(joined.overlap(device, other) for other in told)]
+        told = HeldHardware(self.policy.known, devices_allocated(names, self.policy.known))
+        new = [device for device in devices if not told.overlap(device)]
         for (resource, node), ids in gathered(each for device in new for each in self._listed(device)).items():
             topology = None if node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)])
             message.devices.add(resource_name=resource, device_ids=ids, topology=topology)
@@ -102,9 +114,8 @@ class NodeGrants:
         if isinstance(device.minor, str):  # of cost files alone
             yield (device.kind, None), device.minor
             return
-        for each in self._offered:
-            if each.part.key == device.key and device.vf in ("", each.part.vf):
-                yield (f"{OWN_DOMAIN}/{device.kind}", each.node), each.id
+        for each in self._offered_of.get((device.key, device.vf), ()):
+            yield (f"{OWN_DOMAIN}/{device.kind}", each.node), each.id
 
 
 def _add_memory(container: pb.ContainerResources, grant: Grant, sharing: Iterable[Grant]) -> None:

@@ -1,8 +1,14 @@
 """What the kubelet answers, and what stands in it once the node's grants are added."""
 
+from collections.abc import Callable
+
+import pytest
+
 from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec, guaranteed
 from cri_proxy.kubelet.lister.answers import NodeGrants
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, Piece, VfGroup, VirtualFunction
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.kubelet.service import devices, pod
@@ -127,3 +133,41 @@ async def test_the_machine_has_all_cpus_but_the_reserved_ones_its_memory_and_dev
             ("cri-proxy.io/rdma", ["0000:20:00.1", "0000:20:00.2"], [1]),
             ("example.com/fpga", ["f0"], []),
         ]
+
+
+def _nic(count: int) -> InventoryDevice:
+    addresses = (f"0000:{50 + number // 256:02x}:{number % 256 // 8:02x}.{number % 8}" for number in range(count))
+    return InventoryDevice("rdma", 0, 0, vf_groups=(VfGroup(tuple(map(VirtualFunction, range(count), addresses))),))
+
+
+def _work(monkeypatch: pytest.MonkeyPatch, count: int) -> int:
+    """Return how often devices are looked at for the answer where another plugin offers half of so many functions."""
+    looks = 0
+    key, overlaps, held = DeviceGrant.key.fget, Piece.overlaps, JoinedDevices.held  # type: ignore[attr-defined]
+
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object) -> object:
+            nonlocal looks
+            looks += 1
+            return function(*args)
+
+        return call
+
+    grants = NodeGrants.of(policy_with_devices(devices=DeviceInventory((nic := _nic(count),))), ())
+    ids = [vf.bus for group in nic.vf_groups for vf in group.vfs]
+    answer = pb.AllocatableResourcesResponse(devices=[devices("intel.com/sriov", *ids[::2])])
+    with monkeypatch.context() as patched:
+        patched.setattr(DeviceGrant, "key", property(counted(key)))
+        patched.setattr(Piece, "overlaps", counted(overlaps))
+        patched.setattr(JoinedDevices, "held", counted(held))
+        grants.add_to_machine(answer)
+    assert [(name, len(found)) for name, found, _ in devices_of(answer)] == [
+        ("intel.com/sriov", count // 2),
+        ("cri-proxy.io/rdma", count // 2),
+    ]
+    return looks
+
+
+def test_an_answer_looks_at_each_of_many_virtual_functions_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (_work(monkeypatch, count) for count in (50, 400))
+    assert 0 < many <= 8 * few
