@@ -25,10 +25,10 @@ def at_once(work: Steps[T]) -> T:
             return result
 
 
-def bunches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Split the items into bunches of a step each.
+def bunches(items: Sequence[T], most: int = BUNCH) -> Iterator[Sequence[T]]:
+    """Split the items into bunches of a step each, of ``most`` items.
 
     >>> [len(bunch) for bunch in bunches(range(60))]
     [25, 25, 10]
     """
-    return (items[i : i + BUNCH] for i in range(0, len(items), BUNCH))
+    return (items[i : i + most] for i in range(0, len(items), most))

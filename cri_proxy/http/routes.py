@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import fields, replace
 from http import HTTPStatus
+from typing import Final
 
 from cri_proxy.codec import Plain, encode
 from cri_proxy.config.model import Config, known_options
@@ -14,6 +15,9 @@ from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
 from cri_proxy.node.status.explain import readings_of
 from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, bunches
+
+_EXPLAINED_BUNCH: Final = 2
+"""Explanations that a step writes: one in full is a dozen kilobytes, about a millisecond."""
 
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
@@ -93,7 +97,9 @@ def _explain(view: DaemonView, query: Query) -> Steps[Response]:
     explained = yield from view.explain_steps(pod, container or None, query.get("namespace", ""))
     yield
     if explained.decisions:
-        return _json(encode(explained))
+        members = ((field.name, getattr(explained, field.name)) for field in fields(explained))
+        text = yield from object_text(members, _EXPLAINED_BUNCH)
+        return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
     near = yield from view.candidates(pod, container or None)
     return _json(encode(replace(explained, candidates=near)), HTTPStatus.NOT_FOUND)
 
@@ -133,14 +139,14 @@ def status_text(view: StatusView) -> Steps[str]:
     return object_text((field.name, getattr(view, field.name)) for field in fields(view))
 
 
-def object_text(members: Iterable[tuple[str, object]]) -> Steps[str]:
-    """Return these members of an object as JSON, in steps as ``status_text`` does."""
+def object_text(members: Iterable[tuple[str, object]], most: int = BUNCH) -> Steps[str]:
+    """Return these members of an object as JSON; a step writes at most so many items of a list."""
     parts: list[str] = []
     for name, value in members:
         parts.append(f"{', ' if parts else '{'}{json_text(name)}: ")
-        if isinstance(value, tuple | list) and len(value) > BUNCH:
+        if isinstance(value, tuple | list) and len(value) > most:
             texts = []
-            for bunch in bunches(value):
+            for bunch in bunches(value, most):
                 yield
                 texts.append(json_text(encode(bunch))[1:-1])
             parts.append(f"[{', '.join(texts)}]")

@@ -13,12 +13,14 @@ from cri_proxy.node.status import containers, explain, model
 from cri_proxy.node.status.remedies import remedies
 from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Granted, Outcome
 from cri_proxy.state.rows import Row
-from cri_proxy.steps import Steps, bunches
+from cri_proxy.steps import Steps
 from policies.base import CpuKind, PoolView, QosClass, Request
 from sysfs.cpuset import CpuSet
 from sysfs.quantity import bytes_text
 from sysfs.text import numbered
 
+MOST_IN_FULL: Final = 25
+"""Explanations of one answer that have all of their parts: one has a dozen kilobytes, and a workload 500 pods."""
 MOST_HELPED: Final = 2
 """Refused containers of one answer for which what would help is looked for: it takes a score of decisions each."""
 HOLDERS_SHOWN: Final = 16
@@ -40,11 +42,12 @@ class Explained:
 
 
 def explanations(state: Explained) -> Steps[tuple[model.Explanation, ...]]:
-    """Return an explanation of each record, in the same order."""
+    """Return an explanation of each record, in the same order; those of more than ``MOST_IN_FULL`` are brief."""
+    explained = _explanation if len(state.records) <= MOST_IN_FULL else _brief
     found: list[model.Explanation] = []
-    for bunch in bunches(state.records):
+    for record in state.records:
         yield
-        found += [_explanation(record, state) for record in bunch]
+        found.append(explained(record, state))
     helped = 0
     for i, each in enumerate(found):
         if helped < MOST_HELPED and _lacks_a_place(each):
@@ -61,21 +64,45 @@ def _lacks_a_place(each: model.Explanation) -> bool:
     return refused or (each.container is not None and each.container.is_overcommitted)
 
 
-def _explanation(record: DecisionRecord, state: Explained) -> model.Explanation:
-    row = state.ledger.get(record.key)
-    row = row if row is not None and row.state in ACTIVE else None
+def _brief(record: DecisionRecord, state: Explained) -> model.Explanation:
+    """Return what became of the container and what keeps it from CPUs of its own, without how it was decided."""
+    row = _active(record, state)
     held = containers.container_view(row, state.moment) if row is not None else None
-    plain = explain.explanation(record, held)
+    short = replace(
+        record,
+        reasons=record.reasons[:1],
+        ranking=(),
+        displaced=(),
+        moves=(),
+        defaults=(),
+        affinity_reasons=(),
+        history=(),
+    )
+    return _with_conditions(explain.explanation(short, held), row, state)
+
+
+def _active(record: DecisionRecord, state: Explained) -> Row | None:
+    row = state.ledger.get(record.key)
+    return row if row is not None and row.state in ACTIVE else None
+
+
+def _with_conditions(plain: model.Explanation, row: Row | None, state: Explained) -> model.Explanation:
+    conditions = state.ledger.policy.not_exclusive(row.grant) if row is not None else ()
+    by_qos = any(condition.code == "qos" for condition in conditions)
+    by = _of_pod(plain.decision.request, state) if by_qos else ()
+    return replace(plain, not_exclusive=conditions, not_guaranteed_by=by)
+
+
+def _explanation(record: DecisionRecord, state: Explained) -> model.Explanation:
+    row = _active(record, state)
+    held = containers.container_view(row, state.moment) if row is not None else None
+    plain = _with_conditions(explain.explanation(record, held), row, state)
     grants = [other.grant for other in state.ledger.active() if row is None or other.key != row.key]
     owners = {str(grant.request.full_name): grant.owned for grant in grants if grant.owned}
     wanted = _wanted_pool(record, state.pools)
-    conditions = state.ledger.policy.not_exclusive(row.grant) if row is not None else ()
-    by_qos = any(condition.code == "qos" for condition in conditions)
     return replace(
         plain,
         differences=(*plain.differences, *_lost_to(record.granted, held, owners)),
-        not_exclusive=conditions,
-        not_guaranteed_by=_of_pod(record.request, state) if by_qos else (),
         wanted_pool=wanted.name if wanted is not None else "",
         holders=tuple(_holders(wanted, state, row)) if wanted is not None else (),
     )

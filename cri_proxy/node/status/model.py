@@ -294,7 +294,8 @@ class Explanation:
     ``decision.moves``. ``not_exclusive`` is what keeps it from CPUs of its own, ``not_guaranteed_by`` the containers of
     its pod that the QoS class is due to, a sentence each. ``holders`` are others in ``wanted_pool``, the pool that it
     would be in if there were room. ``helps`` are changes that would give it a place, found by dry decisions.
-    ``workload`` and ``workload_kind`` are as of a container.
+    ``workload`` and ``workload_kind`` are as of a container. In an answer about more than 25 containers there is no
+    ranking, no history and nothing about other containers; ``decision`` has its first reason alone.
     """
 
     decision: DecisionRecord = field(metadata=FLAT)

@@ -177,9 +177,9 @@ class NodeView:
             ledger, pools, left=left, failures=dict(effects.failures), unanswered=calls, misread=misread
         )
         records = []
-        for bunch in bunches(meant.keys):
+        for key in meant.keys:
             yield
-            records += [record for key in bunch if (record := self._record(key, ledger)) is not None]
+            records += [record] if (record := self._record(key, ledger)) is not None else []
         decisions = yield from explanations(Explained(ledger, moment, pools, records))
         return model.ExplainView(decisions, meant.read_as)
 

@@ -8,8 +8,8 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import HttpRequest, Response
 from cri_proxy.http.routes import build_routes, config_json, object_text, plan_route, status_text
-from cri_proxy.node.status.model import PlanView, StatusView
-from cri_proxy.steps import BUNCH, at_once
+from cri_proxy.node.status.model import ExplainView, PlanView, StatusView
+from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
 from tests.fakes.views import FixedDaemon, container, status_view
 
@@ -83,6 +83,26 @@ def test_explain_reads_a_name_as_people_write_it() -> None:
 def test_explain_answers_a_name_that_is_nearly_right_with_candidates() -> None:
     answer = get("/api/v1/explain", pod="wbe", container="c0")
     assert (answer.status, json.loads(answer.body)["candidates"]) == (404, ["default/web/c0"])
+
+
+def test_explanations_are_written_in_steps_a_few_each() -> None:
+    class Workload(FixedDaemon):
+        def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
+            view = yield from super().explain_steps(pod, container, namespace)
+            return replace(view, decisions=view.decisions * 40)
+
+    answer = build_routes(Workload())["/api/v1/explain"]({"pod": "web"})
+    assert not isinstance(answer, Response)
+    steps, text = 0, b""
+    while not text:
+        try:
+            next(answer)
+            steps += 1
+        except StopIteration as done:
+            text = done.value.body
+    (one,) = json.loads(get("/api/v1/explain", pod="web").body)["decisions"]
+    assert json.loads(text)["decisions"] == [one] * 40
+    assert steps >= 20
 
 
 def test_config_is_nested_as_it_is_written() -> None:

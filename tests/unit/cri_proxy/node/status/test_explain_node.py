@@ -1,8 +1,12 @@
+import json
+from itertools import islice, product
+
 import pytest
 
+from cri_proxy.codec import encode
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.status.explain_node import NOT_KNOWN, not_guaranteed_by
+from cri_proxy.node.status.explain_node import MOST_IN_FULL, NOT_KNOWN, not_guaranteed_by
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.node.status.view import NodeView
 from policies.base import Request
@@ -115,3 +119,32 @@ def test_nothing_is_said_of_shares_that_are_rounded() -> None:
 
 def test_a_best_effort_pod_has_nothing() -> None:
     assert not_guaranteed_by([request("p/app", 0, BEST_EFFORT)], 0) == ("app has neither requests nor limits",)
+
+
+REPLICA = ContainerSpec("c", cpu_request_mcpu=10)
+
+
+async def run_replicas(site: Site, count: int) -> None:
+    """Run so many pods of the Deployment ``web``, whose names sort before ``web-5d4f9c7b8-zz9pl``."""
+    for first, second in islice(product("bcdfgh", repeat=2), count):
+        await site.run(f"web-5d4f9c7b8-x2x{first}{second}", REPLICA)
+
+
+async def test_of_many_pods_the_answer_is_brief(site: Site) -> None:
+    await run_replicas(site, MOST_IN_FULL)
+    view = NodeView(site.node, name="worker-1")
+    full = view.explain("web").decisions
+    assert len(full) == MOST_IN_FULL
+    assert all(each.decision.ranking and each.decision.reasons for each in full)
+    await site.run("web-5d4f9c7b8-zz9pl", REPLICA)
+    brief = view.explain("web").decisions
+    assert [(each.container, each.not_exclusive) for each in brief[:-1]] == [
+        (each.container, each.not_exclusive) for each in full
+    ]
+    assert not any(each.decision.ranking or each.decision.history or each.holders for each in brief)
+    assert max(len(json.dumps(encode(each))) for each in brief) < 4096
+
+
+async def test_a_step_explains_one_container(site: Site) -> None:
+    await run_replicas(site, 10)
+    assert len(list(NodeView(site.node, name="worker-1").explain_steps("web"))) >= 2 * 10
