@@ -11,11 +11,11 @@ from typing import Final
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.status import containers, explain, model
 from cri_proxy.node.status.remedies import remedies
-from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Granted, Outcome
+from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Outcome
 from cri_proxy.state.rows import Row
 from cri_proxy.steps import Steps
-from policies.base import CpuKind, PoolView, QosClass, Request
-from sysfs.cpuset import CpuSet
+from policies.base import ContainerKey, CpuKind, PoolView, QosClass, Request
+from policies.policy import Policy
 from sysfs.quantity import bytes_text
 from sysfs.text import numbered
 
@@ -41,13 +41,32 @@ class Explained:
     records: Sequence[DecisionRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """All containers that hold something, looked through once for an answer; ``owners`` have CPUs of their own."""
+
+    rows: tuple[Row, ...]
+    owners: tuple[Row, ...]
+    by_pod: Mapping[str, Sequence[Row]]
+
+    @classmethod
+    def of(cls, state: Explained) -> "_Others":
+        """Return those of this state."""
+        rows = tuple(state.ledger.active())
+        by_pod: dict[str, list[Row]] = {}
+        for row in rows:
+            by_pod.setdefault(row.key.pod_uid, []).append(row)
+        return cls(rows, tuple(row for row in rows if row.grant.owned), by_pod)
+
+
 def explanations(state: Explained) -> Steps[tuple[model.Explanation, ...]]:
     """Return an explanation of each record, in the same order; those of more than ``MOST_IN_FULL`` are brief."""
     explained = _explanation if len(state.records) <= MOST_IN_FULL else _brief
     found: list[model.Explanation] = []
+    others = _Others.of(state)
     for record in state.records:
         yield
-        found.append(explained(record, state))
+        found.append(explained(record, state, others))
     helped = 0
     for i, each in enumerate(found):
         if helped < MOST_HELPED and _lacks_a_place(each):
@@ -64,7 +83,7 @@ def _lacks_a_place(each: model.Explanation) -> bool:
     return refused or (each.container is not None and each.container.is_overcommitted)
 
 
-def _brief(record: DecisionRecord, state: Explained) -> model.Explanation:
+def _brief(record: DecisionRecord, state: Explained, others: _Others) -> model.Explanation:
     """Return what became of the container and what keeps it from CPUs of its own, without how it was decided."""
     row = _active(record, state)
     held = containers.container_view(row, state.moment) if row is not None else None
@@ -78,7 +97,7 @@ def _brief(record: DecisionRecord, state: Explained) -> model.Explanation:
         affinity_reasons=(),
         history=(),
     )
-    return _with_conditions(explain.explanation(short, held), row, state)
+    return _with_conditions(explain.explanation(short, held), row, state.ledger.policy, others)
 
 
 def _active(record: DecisionRecord, state: Explained) -> Row | None:
@@ -86,34 +105,32 @@ def _active(record: DecisionRecord, state: Explained) -> Row | None:
     return row if row is not None and row.state in ACTIVE else None
 
 
-def _with_conditions(plain: model.Explanation, row: Row | None, state: Explained) -> model.Explanation:
-    conditions = state.ledger.policy.not_exclusive(row.grant) if row is not None else ()
+def _with_conditions(plain: model.Explanation, row: Row | None, policy: Policy, others: _Others) -> model.Explanation:
+    conditions = policy.not_exclusive(row.grant) if row is not None else ()
     by_qos = any(condition.code == "qos" for condition in conditions)
-    by = _of_pod(plain.decision.request, state) if by_qos else ()
+    by = _of_pod(plain.decision.request, policy, others) if by_qos else ()
     return replace(plain, not_exclusive=conditions, not_guaranteed_by=by)
 
 
-def _explanation(record: DecisionRecord, state: Explained) -> model.Explanation:
+def _explanation(record: DecisionRecord, state: Explained, others: _Others) -> model.Explanation:
     row = _active(record, state)
     held = containers.container_view(row, state.moment) if row is not None else None
-    plain = _with_conditions(explain.explanation(record, held), row, state)
-    grants = [other.grant for other in state.ledger.active() if row is None or other.key != row.key]
-    owners = {str(grant.request.full_name): grant.owned for grant in grants if grant.owned}
+    plain = _with_conditions(explain.explanation(record, held), row, state.ledger.policy, others)
     wanted = _wanted_pool(record, state.pools)
     return replace(
         plain,
-        differences=(*plain.differences, *_lost_to(record.granted, held, owners)),
+        differences=(*plain.differences, *_lost_to(record, held, others.owners)),
         wanted_pool=wanted.name if wanted is not None else "",
-        holders=tuple(_holders(wanted, state, row)) if wanted is not None else (),
+        holders=tuple(_holders(wanted, state.pools, others.rows, record.key)) if wanted is not None else (),
     )
 
 
-def _of_pod(own: Request, state: Explained) -> tuple[str, ...]:
+def _of_pod(own: Request, policy: Policy, others: _Others) -> tuple[str, ...]:
     """Return what keeps the pod of this container from being Guaranteed, its own lacks first."""
-    rows = state.ledger.of_pod(own.container.pod_uid)
-    others = [row.grant.request for row in rows if row.key != own.container]
-    memory_bytes = sum(node.memory_bytes for node in state.ledger.policy.machine.nodes)
-    return not_guaranteed_by((own, *others), memory_bytes)
+    rows = others.by_pod.get(own.container.pod_uid, ())
+    siblings = [row.grant.request for row in rows if row.key != own.container]
+    memory_bytes = sum(node.memory_bytes for node in policy.machine.nodes)
+    return not_guaranteed_by((own, *siblings), memory_bytes)
 
 
 def _wanted_pool(record: DecisionRecord, pools: Sequence[PoolView]) -> PoolView | None:
@@ -131,29 +148,33 @@ def _is_large_enough(pool: PoolView, request: Request) -> bool:
     return 1000 * len(pool.cpus - pool.reserved) >= request.cpu_request_mcpu
 
 
-def _holders(pool: PoolView, state: Explained, own: Row | None) -> Iterator[model.PoolHolderView]:
+def _holders(
+    pool: PoolView, pools: Sequence[PoolView], rows: Sequence[Row], own: ContainerKey
+) -> Iterator[model.PoolHolderView]:
     """Yield others that own CPUs of this pool or have time booked in it, the largest first."""
-    inside = {each.name for each in state.pools if each.cpus <= pool.cpus}
+    inside = {each.name for each in pools if each.cpus <= pool.cpus}
     found = []
-    for row in state.ledger.active():
+    for row in rows:
         grant = row.grant
         owned = grant.owned & pool.cpus
         mcpu = grant.shared_mcpu if grant.pool in inside and grant.kind != CpuKind.RESERVED else 0
-        if (owned or mcpu) and (own is None or row.key != own.key):
+        if (owned or mcpu) and row.key != own:
             name = row.name
             found.append(model.PoolHolderView(name.namespace, name.pod, name.name, owned, mcpu))
     found.sort(key=lambda each: (-1000 * len(each.cpus) - each.shared_mcpu, str(each)))
     yield from found[:HOLDERS_SHOWN]
 
 
-def _lost_to(granted: Granted | None, held: model.ContainerView | None, owners: Mapping[str, CpuSet]) -> Iterator[str]:
+def _lost_to(record: DecisionRecord, held: model.ContainerView | None, owners: Sequence[Row]) -> Iterator[str]:
     """Yield who owns the CPUs that it could use when it was placed and cannot now, a sentence each."""
+    granted = record.granted
     if granted is None or held is None or granted.pinning.cpus is None or held.cpus is None:
         return
     lost = granted.pinning.cpus - held.cpus
-    for name, owned in owners.items():
-        if taken := owned & lost:
-            yield f"{numbered('CPU', taken)}: owned by {name} now"
+    for row in owners if lost else ():
+        taken = row.grant.owned & lost
+        if taken and row.key != record.key:
+            yield f"{numbered('CPU', taken)}: owned by {row.grant.request.full_name} now"
 
 
 def not_guaranteed_by(containers: Iterable[Request], node_memory_bytes: int) -> tuple[str, ...]:

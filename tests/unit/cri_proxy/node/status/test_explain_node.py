@@ -6,9 +6,11 @@ import pytest
 from cri_proxy.codec import encode
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.explain_node import MOST_IN_FULL, NOT_KNOWN, not_guaranteed_by
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.node.status.view import NodeView
+from cri_proxy.state.rows import Row
 from policies.base import Request
 from tests.fakes.site import Site
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, request
@@ -124,9 +126,9 @@ def test_a_best_effort_pod_has_nothing() -> None:
 REPLICA = ContainerSpec("c", cpu_request_mcpu=10)
 
 
-async def run_replicas(site: Site, count: int) -> None:
+async def run_replicas(site: Site, count: int, start: int = 0) -> None:
     """Run so many pods of the Deployment ``web``, whose names sort before ``web-5d4f9c7b8-zz9pl``."""
-    for first, second in islice(product("bcdfgh", repeat=2), count):
+    for first, second in islice(product("bcdfgh", repeat=2), start, start + count):
         await site.run(f"web-5d4f9c7b8-x2x{first}{second}", REPLICA)
 
 
@@ -148,3 +150,21 @@ async def test_of_many_pods_the_answer_is_brief(site: Site) -> None:
 async def test_a_step_explains_one_container(site: Site) -> None:
     await run_replicas(site, 10)
     assert len(list(NodeView(site.node, name="worker-1").explain_steps("web"))) >= 2 * 10
+
+
+async def test_the_ledger_is_looked_through_once_for_all_containers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    active, looked, counts = Ledger.active, list[Ledger](), list[int]()
+
+    def counted(self: Ledger) -> tuple[Row, ...]:
+        looked.append(self)
+        return active(self)
+
+    monkeypatch.setattr(Ledger, "active", counted)
+    for start, more in ((0, 2), (2, 8)):
+        await run_replicas(site, more, start)
+        looked.clear()
+        assert len(NodeView(site.node, name="worker-1").explain("web").decisions) == start + more
+        counts.append(len(looked))
+    assert counts[0] == counts[1] > 0
