@@ -26,7 +26,8 @@ from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
-from cri_proxy.http.messages import PostHandler
+from cri_proxy.http.limits import FairShare
+from cri_proxy.http.messages import HttpRequest, PostHandler
 from cri_proxy.http.routes import body_route, build_routes, config_json, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
@@ -147,7 +148,10 @@ class Engine:
             node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        asked = {"/api/v1/fit": partial(_fit, interceptor, node), "/api/v1/state": partial(_state, node)}
+        asked = {
+            "/api/v1/fit": partial(_fit, interceptor, node, FairShare(self._clock)),
+            "/api/v1/state": partial(_state, node),
+        }
         await self._open_admin(view, watchers, http, closing, {path: body_route(each) for path, each in asked.items()})
         return OpenEngine(node, watchers, interceptor)
 
@@ -281,7 +285,7 @@ def _extender_posts(log: Log) -> Posts:
     return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=1)
 
 
-async def _state(node: Node, body: bytes) -> object:
+async def _state(node: Node, request: HttpRequest) -> object:
     """Return the state for ``capture --state``: the options in force, the rows, and the pods."""
     from cri_proxy.state.capture import state_json  # late: most daemons are never asked
 
@@ -293,11 +297,11 @@ async def _state(node: Node, body: bytes) -> object:
     return plain
 
 
-async def _fit(interceptor: CriInterceptor, node: Node, body: bytes) -> object:
+async def _fit(interceptor: CriInterceptor, node: Node, share: FairShare, request: HttpRequest) -> object:
     """Return where these containers would land now."""
     from cri_proxy.intercept.fit import fit  # late: most daemons are never asked
 
-    return await fit(node, interceptor.reader, body)
+    return await fit(node, interceptor.reader, request.body, turn=share.turn, is_abandoned=request.is_abandoned)
 
 
 def _measured_lag(closing: AsyncExitStack) -> LoopLag:

@@ -53,6 +53,10 @@ class Connection:
         name = self._writer.get_extra_info("sockname")
         return str(name[0]) if isinstance(name, tuple) else ""
 
+    def has_left(self) -> bool:
+        """Return whether the client has closed its side, and nothing that it sent is unread."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
     async def next_request(self, idle: AbstractContextManager[None]) -> HttpRequest | None:
         """Return the next request without its body; None where the client has closed. Raises BadRequest.
 

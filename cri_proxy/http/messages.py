@@ -4,7 +4,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cri_proxy.steps import Steps
@@ -16,13 +16,17 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::\d
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request; ``query`` holds the first value of each name, '' for a name alone."""
+    """A request; ``query`` holds the first value of each name, '' for a name alone.
+
+    ``is_abandoned`` returns whether the client has closed its side: a long answer may be left unfinished.
+    """
 
     method: str
     path: str
     query: Mapping[str, str]
     host: str = ""
     body: bytes = b""
+    is_abandoned: Callable[[], bool] = field(default=lambda: False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,11 @@ def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
     return answer
 
 
-def body_route(answer_to: Callable[[bytes], Awaitable[object]]) -> PostHandler:
-    """Return the POST handler that answers a body with this value as JSON."""
+def body_route(answer_to: Callable[[HttpRequest], Awaitable[object]]) -> PostHandler:
+    """Return the POST handler that answers a request with this value as JSON."""
 
     async def answer(request: HttpRequest) -> Response:
-        return _json(encode(await answer_to(request.body)))
+        return _json(encode(await answer_to(request)))
 
     return answer
 

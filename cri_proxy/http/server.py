@@ -207,7 +207,7 @@ class AdminServer:
             await clients.bodies.acquire()
         try:
             async with clients.turn():
-                return await post(replace(request, body=body))
+                return await post(replace(request, body=body, is_abandoned=connection.has_left))
         finally:
             clients.bodies.release()
 

@@ -5,13 +5,12 @@ held now. Each decision counts for the next; ledger, store and runtime never hea
 devices, as it has chosen none.
 """
 
-import asyncio
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from time import thread_time
-from typing import Final
+from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -22,6 +21,8 @@ from cri_proxy.node.node import Node
 from cri_proxy.state.device_words import device_words
 from policies.base import Allocations, ContainerKey, Grant, Pinning, Placed, Rejected, Request
 from policies.policy import Policy
+
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 MOST_CONTAINERS: Final = 500
 MOST_BYTES: Final = 1 << 20  # of a body, which the admin socket bounds too
@@ -104,10 +105,17 @@ def _decoded(pair: object) -> AskedCreate:
     raise ValueError("expected pairs of a sandbox and a create, in base64")
 
 
-async def fit(node: Node, reader: Reader, body: bytes) -> FitView:
-    """Return where these containers would land now, decided one after the other on a snapshot of this moment."""
+async def fit(
+    node: Node, reader: Reader, body: bytes, *, turn: Turn, is_abandoned: Callable[[], bool] = lambda: False
+) -> FitView:
+    """Return where these containers would land now, decided one after the other on a snapshot of this moment.
+
+    Each decision waits for a ``turn``, which bounds the share of the event loop that all questions take together. The
+    rest is not decided once the question is abandoned.
+    """
     try:
-        asked = decode_creates(body)
+        async with turn():
+            asked = decode_creates(body)
     except (ValueError, RecursionError) as error:
         return FitView(problem=admit(f"the question cannot be read: {error}"))
     if not node.coordinator.is_ready:
@@ -115,11 +123,11 @@ async def fit(node: Node, reader: Reader, body: bytes) -> FitView:
     held, policy = node.context.ledger.allocations, node.context.ledger.policy
     found, refused_pods = [], dict[str, str]()
     for each in asked:
-        began = thread_time()
-        answer, held = await _fit_one(node, replace(reader, pod_resources=None), each, (held, policy), refused_pods)
+        async with turn():
+            if is_abandoned():
+                return FitView(problem="the question was abandoned")
+            answer, held = await _fit_one(node, replace(reader, pod_resources=None), each, (held, policy), refused_pods)
         found.append(answer)
-        # The loop relays calls meanwhile: these decisions take half of its time at most.
-        await asyncio.sleep(thread_time() - began)
     return FitView(tuple(found))
 
 

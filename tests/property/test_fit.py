@@ -1,6 +1,7 @@
 """On random states ``fit`` answers what a create then does: the plan of the daemon and ``simulate`` are the same."""
 
 import random
+from contextlib import nullcontext
 
 import pytest
 
@@ -41,12 +42,13 @@ def random_creates(rng: random.Random) -> list[Create]:
 
 async def asked_of(runner: ScenarioRunner, create: Create) -> tuple[ContainerFit, ...]:
     """What the daemon's plan says of this pod, by the messages of a kubelet."""
-    pod, node = created_pod(create), runner.simulated.kubelet.node
+    pod, kubelet = created_pod(create), runner.simulated.kubelet.node
     asked = [
-        AskedCreate(sandbox_config(pod, node), create_request(pod, container, "", node=node))
+        AskedCreate(sandbox_config(pod, kubelet), create_request(pod, container, "", node=kubelet))
         for container in pod.containers
     ]
-    view = await fit(runner.simulated.node, runner.simulated.interceptor.reader, encode_creates(asked).encode())
+    node, reader = runner.simulated.node, runner.simulated.interceptor.reader
+    view = await fit(node, reader, encode_creates(asked).encode(), turn=nullcontext)
     assert view.problem == ""
     return view.containers
 

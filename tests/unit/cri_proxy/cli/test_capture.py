@@ -9,6 +9,7 @@ import pytest
 
 from cri_proxy.cli.capture import CaptureReport
 from cri_proxy.cli.main import run_command
+from cri_proxy.http.messages import HttpRequest
 from cri_proxy.http.routes import body_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.simulate.capture import read_captured
@@ -69,7 +70,7 @@ async def test_the_state_of_the_daemon_is_added_where_that_is_asked(
 ) -> None:
     root = write_tree(tmp_path / "tree", small_machine())
 
-    async def state(body: bytes) -> object:
+    async def state(request: HttpRequest) -> object:
         return {"options": {"policy": "none"}, "rows": [], "sandboxes": []}
 
     server = AdminServer({}, posts={"/api/v1/state": body_route(state)})

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,9 @@ async def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *ar
     """Run the command against a node of 8 CPUs behind a real socket."""
     node = SimulatedNode(describe({"packages": 2, "cores": 4, "memory": "8Gi"}), {})
     await node.recover()
-    posts = {"/api/v1/fit": body_route(lambda body: fit(node.node, node.interceptor.reader, body))}
+    posts = {
+        "/api/v1/fit": body_route(lambda asked: fit(node.node, node.interceptor.reader, asked.body, turn=nullcontext))
+    }
     server = AdminServer(build_routes(node.view), posts=posts)
     await server.listen_unix(tmp_path / "admin.sock")
     (tmp_path / "m.yaml").write_text(text)

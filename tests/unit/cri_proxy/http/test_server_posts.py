@@ -86,6 +86,28 @@ async def test_a_body_without_a_length_is_counted_as_it_comes(echo: Echo) -> Non
         assert (await exchanged(address, chunked + b"70\r\n" + b"x" * 112 + b"\r\n")).startswith(b"HTTP/1.1 413")
 
 
+async def test_an_answer_can_see_that_its_client_has_left() -> None:
+    begun, seen = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: HttpRequest) -> Response:
+        assert not request.is_abandoned()
+        begun.set()
+        while not request.is_abandoned():  # noqa: ASYNC110 - polled, as ``fit`` does
+            await asyncio.sleep(0)
+        seen.set()
+        return Response(200, TEXT, b"")
+
+    server = AdminServer({}, tcp_posts=Posts({"/echo": answer}, shares_loop=False))
+    assert await server.open_tcp("127.0.0.1:0") == ""
+    async with asyncio.timeout(20):
+        _, writer = await asyncio.open_connection(*server.addresses[0])
+        writer.write(HEAD % 2 + b"hi")
+        await begun.wait()
+        writer.close()
+        await seen.wait()
+    await server.close()
+
+
 async def test_as_many_are_answered_at_once_as_may_be_and_the_others_after_them() -> None:
     echo = Echo()
     async with offering(echo, most_at_once=2) as address:

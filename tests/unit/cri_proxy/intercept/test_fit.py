@@ -1,11 +1,14 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
+from cri_proxy.clock import SystemClock
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
+from cri_proxy.http.limits import FairShare
 from cri_proxy.intercept.fit import (
     MOST_BYTES,
     MOST_CONTAINERS,
@@ -37,6 +40,17 @@ def pod(name: str, mcpu: int, **annotations: str) -> PodSpec:
     return PodSpec(name, (guaranteed("c", mcpu),), annotations=keys)
 
 
+SMALL = tuple(pod(f"p{number}", 100) for number in range(20))
+
+
+@asynccontextmanager
+async def recovered() -> AsyncIterator[SimulatedNode]:
+    node = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "1"}})
+    await node.recover()
+    yield node
+    await node.close()
+
+
 async def fits(*pods: PodSpec, standing: Sequence[PodSpec] = (), **options: object) -> tuple[ContainerFit, ...]:
     """What fits beside pods that stand, which must stay as they are."""
     node = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "1"}, **options})
@@ -50,7 +64,7 @@ async def fits(*pods: PodSpec, standing: Sequence[PodSpec] = (), **options: obje
     await node.settle()
     ledger, updates = node.node.context.ledger, node.runtime.update_count
     before = ledger.version, tuple(ledger.rows())
-    view = await fit(node.node, node.interceptor.reader, encode_creates(asked(node, *pods)).encode())
+    view = await fit(node.node, node.interceptor.reader, encode_creates(asked(node, *pods)).encode(), turn=nullcontext)
     assert (ledger.version, tuple(ledger.rows()), node.runtime.update_count) == (*before, updates)
     await node.close()
     assert view.problem == ""
@@ -86,7 +100,7 @@ async def test_annotations_that_are_not_understood_are_told_and_refused_where_th
 
 async def test_nothing_is_decided_before_the_node_has_recovered() -> None:
     node = SimulatedNode(MACHINE, {})
-    view = await fit(node.node, node.interceptor.reader, b"[]")
+    view = await fit(node.node, node.interceptor.reader, b"[]", turn=nullcontext)
     assert "does not decide yet" in view.problem
     await node.close()
 
@@ -109,7 +123,7 @@ async def test_nothing_is_decided_before_the_node_has_recovered() -> None:
 async def test_a_question_that_cannot_be_read_has_a_problem(body: bytes) -> None:
     node = SimulatedNode(MACHINE, {})
     await node.recover()
-    view = await fit(node.node, node.interceptor.reader, body)
+    view = await fit(node.node, node.interceptor.reader, body, turn=nullcontext)
     assert view == FitView(problem=view.problem)
     assert view.problem.startswith("the question cannot be read")
     await node.close()
@@ -122,16 +136,50 @@ def test_messages_come_back_as_they_were() -> None:
 
 
 async def test_other_work_goes_on_while_many_are_decided() -> None:
-    turns = 0
+    passes = 0
 
     async def count() -> None:
-        nonlocal turns
+        nonlocal passes
         while True:
-            turns += 1
+            passes += 1
             await asyncio.sleep(0)
 
-    tasks = Tasks()
-    tasks.start(count())
-    await fits(*(pod(f"p{number}", 100) for number in range(20)))
-    await tasks.cancel()
-    assert turns > 20
+    async with recovered() as node:
+        body = encode_creates(asked(node, *SMALL)).encode()
+        tasks = Tasks()
+        tasks.start(count())
+        await asyncio.sleep(0)
+        before = passes
+        await fit(node.node, node.interceptor.reader, body, turn=FairShare(SystemClock()).turn)
+        assert passes - before >= len(SMALL)
+        await tasks.cancel()
+
+
+async def test_every_decision_waits_for_a_turn_which_all_questions_share() -> None:
+    inside, most_inside, turns = 0, 0, 0
+    share = FairShare(SystemClock())
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[None]:
+        nonlocal inside, most_inside, turns
+        async with share.turn():
+            inside, turns = inside + 1, turns + 1
+            most_inside = max(most_inside, inside)
+            yield
+            inside -= 1
+
+    async with recovered() as node:
+        body = encode_creates(asked(node, *SMALL)).encode()
+        views = await asyncio.gather(*(fit(node.node, node.interceptor.reader, body, turn=turn) for _ in range(3)))
+    assert views[0] == views[1] == views[2]
+    assert (turns, most_inside) == (3 * (1 + len(SMALL)), 1)
+
+
+async def test_what_is_asked_by_a_client_that_has_left_is_not_decided_on() -> None:
+    asked_so_far = iter(range(len(SMALL)))
+    async with recovered() as node:
+        body = encode_creates(asked(node, *SMALL)).encode()
+        reader, left = node.interceptor.reader, lambda: next(asked_so_far) >= 3
+        view = await fit(node.node, reader, body, turn=nullcontext, is_abandoned=left)
+    assert view == FitView(problem="the question was abandoned")
+    assert next(asked_so_far) == 4
