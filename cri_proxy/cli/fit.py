@@ -26,13 +26,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the answer; return 1 where a container would be refused. Raises CommandFailed and DaemonUnreachable."""
     from cri_proxy.cli.output import emit
-    from cri_proxy.intercept.fit import MOST_CONTAINERS, FitView, encode_creates
+    from cri_proxy.intercept.fit import MOST_BYTES, MOST_CONTAINERS, FitView, encode_creates
+    from sysfs.quantity import bytes_text
 
     memory_bytes = _memory_bytes(args)
     asked = _asked(args, memory_bytes)
     if len(asked) > MOST_CONTAINERS:
         raise CommandFailed(f"{len(asked)} containers; the daemon answers for {MOST_CONTAINERS} at once")
-    view = fetch(args.admin, "/api/v1/fit", FitView, post=encode_creates(asked))
+    body = encode_creates(asked)
+    if len(body) > MOST_BYTES:
+        count = f"{len(asked)} containers are a question of {bytes_text(len(body))}"
+        raise CommandFailed(f"{count}; the daemon reads {bytes_text(MOST_BYTES)} at once: ask about fewer pods")
+    view = fetch(args.admin, "/api/v1/fit", FitView, post=body)
     if view.problem:
         raise CommandFailed(view.problem)
     emit(view, args.output, fit_text)

@@ -77,9 +77,16 @@ class AskedCreate:
 
 
 def encode_creates(asked: Sequence[AskedCreate]) -> str:
-    """Return the body of the question: pairs of messages in base64."""
-    messages = [(each.sandbox.SerializeToString(), each.create.SerializeToString()) for each in asked]
+    """Return the body of the question: pairs of messages in base64, each create without its copy of the sandbox."""
+    messages = [(each.sandbox.SerializeToString(), _alone(each.create).SerializeToString()) for each in asked]
     return json.dumps([[base64.b64encode(part).decode() for part in pair] for pair in messages])
+
+
+def _alone(create: pb.CreateContainerRequest) -> pb.CreateContainerRequest:
+    found = pb.CreateContainerRequest()
+    found.CopyFrom(create)
+    found.ClearField("sandbox_config")
+    return found
 
 
 def decode_creates(body: bytes) -> list[AskedCreate]:

@@ -11,7 +11,7 @@ from cri_proxy.cli.fit import fit_text
 from cri_proxy.cli.main import run_command
 from cri_proxy.http.routes import body_route, build_routes
 from cri_proxy.http.server import AdminServer
-from cri_proxy.intercept.fit import ContainerFit, FitMove, FitView, fit
+from cri_proxy.intercept.fit import MOST_CONTAINERS, ContainerFit, FitMove, FitView, fit
 from cri_proxy.simulate.node import SimulatedNode
 from sysfs.descriptions.machine import describe
 
@@ -77,6 +77,22 @@ def test_more_containers_than_the_daemon_answers_for_are_not_sent(
     (tmp_path / "m.yaml").write_text(f"count: 501\n{POD.replace('CPUS', '1')}")
     assert run_command(["fit", str(tmp_path / "m.yaml")]) == 1
     assert "the daemon answers for 500" in capsys.readouterr().err
+
+
+async def test_as_many_small_pods_as_the_daemon_answers_for_are_a_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = f"count: {MOST_CONTAINERS}\n{POD.replace('CPUS', '10m').replace('1Gi', '1Mi')}"
+    status, out, err = await ask(tmp_path, capsys, small, "-o", "json")
+    assert (status in (0, 1), err) == (True, "")
+    assert len(json.loads(out)["containers"]) == MOST_CONTAINERS
+
+
+async def test_a_question_of_too_many_bytes_is_not_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    large = POD.replace("{name: web}", f"{{name: web, labels: {{text: {'x' * 60}}}, annotations: {{a: {'x' * 4000}}}}}")
+    status, _, err = await ask(tmp_path, capsys, f"count: 400\n{large.replace('CPUS', '10m')}")
+    assert status == 1
+    assert "the daemon reads 1Mi at once: ask about fewer pods" in err
 
 
 def test_the_text_names_places_moves_and_refusals() -> None:
