@@ -44,8 +44,8 @@ Query: TypeAlias = Mapping[str, str]
 Handler: TypeAlias = Callable[[Query], Response | Steps[Response]]
 """Answers GET and HEAD: at once, or step by step where that would keep the event loop busy for long."""
 
-PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
-"""Answers POST; may wait."""
+PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response | Steps[Response]]]
+"""Answers POST; may wait, and then write the answer step by step as a ``Handler`` does."""
 
 
 @dataclass(eq=False)

@@ -1,8 +1,8 @@
 """The HTTP API's handlers by path (status, explain, topology, config, health, metrics, plan), and JSON in steps."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import fields, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -47,12 +47,25 @@ def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
 
 
 def body_route(answer_to: Callable[[HttpRequest], Awaitable[object]]) -> PostHandler:
-    """Return the POST handler that answers a request with this value as JSON."""
+    """Return the POST handler that answers a request with this mapping or dataclass as JSON."""
 
-    async def answer(request: HttpRequest) -> Response:
-        return _json(encode(await answer_to(request)))
+    async def answer(request: HttpRequest) -> Steps[Response]:
+        return _object(_members(await answer_to(request)))
 
     return answer
+
+
+def _members(value: object) -> Iterable[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    if not is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"no object in JSON for {type(value).__name__}")
+    return ((field.name, getattr(value, field.name)) for field in fields(value))
+
+
+def _object(members: Iterable[tuple[str, object]], most: int = BUNCH) -> Steps[Response]:
+    text = yield from object_text(members, most)
+    return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
 
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:
@@ -84,8 +97,7 @@ def _topology(view: DaemonView) -> Steps[Response]:
 
     plain = json_value(view.topology())
     yield
-    text = yield from object_text(plain.items())
-    return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
+    return (yield from _object(plain.items()))
 
 
 def _explain(view: DaemonView, query: Query) -> Steps[Response]:
@@ -97,9 +109,7 @@ def _explain(view: DaemonView, query: Query) -> Steps[Response]:
     explained = yield from view.explain_steps(pod, container or None, query.get("namespace", ""))
     yield
     if explained.decisions:
-        members = ((field.name, getattr(explained, field.name)) for field in fields(explained))
-        text = yield from object_text(members, _EXPLAINED_BUNCH)
-        return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
+        return (yield from _object(_members(explained), _EXPLAINED_BUNCH))
     near = yield from view.candidates(pod, container or None)
     return _json(encode(replace(explained, candidates=near)), HTTPStatus.NOT_FOUND)
 
@@ -136,7 +146,7 @@ def json_text(value: object) -> str:
 
 def status_text(view: StatusView) -> Steps[str]:
     """Return the view as JSON; a step writes at most a bunch of a list."""
-    return object_text((field.name, getattr(view, field.name)) for field in fields(view))
+    return object_text(_members(view))
 
 
 def object_text(members: Iterable[tuple[str, object]], most: int = BUNCH) -> Steps[str]:

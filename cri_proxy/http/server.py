@@ -207,13 +207,17 @@ class AdminServer:
             await clients.bodies.acquire()
         try:
             async with clients.turn():
-                return await post(replace(request, body=body, is_abandoned=connection.has_left))
+                answer = await post(replace(request, body=body, is_abandoned=connection.has_left))
+            return await self._whole(answer, clients)
         finally:
             clients.bodies.release()
 
     async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response:
         async with clients.share.turn():
             answer = self._route(connection, request)
+        return await self._whole(answer, clients)
+
+    async def _whole(self, answer: Response | Steps[Response], clients: _Clients) -> Response:
         return answer if isinstance(answer, Response) else await clients.share.run(answer)
 
     def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response]:

@@ -7,7 +7,7 @@ from cri_proxy.codec import encode
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import HttpRequest, Response
-from cri_proxy.http.routes import build_routes, config_json, object_text, plan_route, status_text
+from cri_proxy.http.routes import body_route, build_routes, config_json, object_text, plan_route, status_text
 from cri_proxy.node.status.model import ExplainView, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
@@ -146,6 +146,19 @@ def test_the_text_in_slices_is_that_of_the_whole(containers: int) -> None:
 def test_plain_data_in_slices_is_the_same_as_in_one() -> None:
     plain: dict[str, object] = {"cpus": [{"id": i} for i in range(3 * BUNCH)], "online": "0-7", "notes": []}
     assert at_once(object_text(plain.items())) == json.dumps(plain)
+
+
+async def test_a_posted_question_is_answered_in_steps() -> None:
+    rows = [{"id": number} for number in range(3 * BUNCH)]
+
+    async def state(request: HttpRequest) -> object:
+        return {"rows": rows}
+
+    answer = await body_route(state)(HttpRequest("POST", "/", {}))
+    assert not isinstance(answer, Response)
+    for _ in range(3):
+        next(answer)
+    assert json.loads(at_once(answer).body) == {"rows": rows}
 
 
 def test_no_slice_writes_more_than_a_bunch() -> None:

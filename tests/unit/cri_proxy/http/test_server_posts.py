@@ -8,6 +8,7 @@ import pytest
 
 from cri_proxy.http.messages import TEXT, HttpRequest, Response
 from cri_proxy.http.server import AdminServer, Posts
+from cri_proxy.steps import Steps
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
 
@@ -105,6 +106,26 @@ async def test_an_answer_can_see_that_its_client_has_left() -> None:
         await begun.wait()
         writer.close()
         await seen.wait()
+    await server.close()
+
+
+async def test_an_answer_in_steps_leaves_the_loop_to_others_between_them() -> None:
+    passes: list[int] = []
+
+    def steps() -> Steps[Response]:
+        for number in range(5):
+            asyncio.get_running_loop().call_soon(passes.append, number)
+            yield
+            assert passes[-1] == number
+        return Response(200, TEXT, b"whole")
+
+    async def answer(request: HttpRequest) -> Steps[Response]:
+        return steps()
+
+    server = AdminServer({}, tcp_posts=Posts({"/echo": answer}))
+    assert await server.open_tcp("127.0.0.1:0") == ""
+    async with asyncio.timeout(20):
+        assert (await exchanged(server.addresses[0], HEAD % 0)).endswith(b"\r\n\r\nwhole")
     await server.close()
 
 
