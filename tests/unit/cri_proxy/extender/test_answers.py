@@ -55,7 +55,9 @@ class Asked:
 
     async def response(self, verb: str, body: bytes) -> Response:
         request = HttpRequest("POST", f"/extender/{verb}", {}, body=body)
-        return await self.extender.handlers[f"/extender/{verb}"](request)
+        answer = await self.extender.handlers[f"/extender/{verb}"](request)
+        assert isinstance(answer, Response)
+        return answer
 
     async def prioritized(self, question: Json) -> dict[str, Json]:
         response = await self.response("prioritize", json.dumps(question).encode())

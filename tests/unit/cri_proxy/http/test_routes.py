@@ -127,6 +127,7 @@ async def test_a_plan_takes_a_file_in_utf_8(body: bytes, status: int) -> None:
         return PlanView("")
 
     answer = await plan_route(plan)(HttpRequest("POST", "/", {"group": "rt"}, body=body))
+    assert isinstance(answer, Response)
     assert answer.status == status
     assert asked == ([("adopt: pin\n# ü", "rt")] if status == 200 else [])
 
