@@ -10,7 +10,7 @@ from typing import Final
 
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.status import containers, explain, model
-from cri_proxy.node.status.remedies import remedies
+from cri_proxy.node.status.remedies import remedies_of
 from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Outcome
 from cri_proxy.state.rows import Row
 from cri_proxy.steps import Steps
@@ -33,12 +33,16 @@ NOT_KNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The state that explanations are made of; ``ledger`` is a copy. ``records`` are those of the containers meant."""
+    """The state that explanations are made of; ``ledger`` is a copy. ``records`` are those of the containers meant.
+
+    ``admits``: ``onShortage`` is ``admit``.
+    """
 
     ledger: Ledger
     moment: containers.Moment
     pools: Sequence[PoolView]
     records: Sequence[DecisionRecord]
+    admits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def explanations(state: Explained) -> Steps[tuple[model.Explanation, ...]]:
         if helped < MOST_HELPED and _lacks_a_place(each):
             helped += 1
             policy, held = state.ledger.policy, state.ledger.allocations
-            helps = yield from remedies(policy, held, each.decision.request)
+            may_admit = not state.admits and each.container is None
+            helps = yield from remedies_of(policy, held, each.decision, may_admit=may_admit)
             found[i] = replace(each, helps=helps)
     return tuple(found)
 

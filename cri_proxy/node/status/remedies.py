@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps
 from policies.alignment import TopologyPolicy
 from policies.base import Allocations, Decision, Grant, Placed, QosClass, Request
@@ -28,10 +29,33 @@ _RELAXED: Final[tuple[tuple[str, str, Callable[[Preferences], Preferences]], ...
 """Strict wishes: the field, and how its annotation gives it up; an option may have set it."""
 
 
-def remedies(policy: Policy, held: Allocations, request: Request) -> Steps[tuple[str, ...]]:
+NOT_BY_POLICY: Final = frozenset({"annotation", "cdi", "store", "update", "not-ready"})
+"""Kinds of ``coordinator.Refusal`` that come before or after the policy: no other place would help."""
+
+
+def remedies_of(
+    policy: Policy, held: Allocations, record: DecisionRecord, *, may_admit: bool
+) -> Steps[tuple[str, ...]]:
+    """Return sentences: what would give the container of this record a place; ``may_admit`` as for ``remedies``.
+
+    Of a refusal that was not the policy's only an annotation that could not be read can be mended here.
+    """
+    reason = record.reasons[0] if record.outcome is Outcome.REFUSED and record.reasons else None
+    if reason is None or reason.code not in NOT_BY_POLICY:
+        return (yield from remedies(policy, held, record.request, may_admit=may_admit))
+    if reason.code != "annotation":
+        return ()
+    decision = policy.decide(held.without(record.key), record.request)
+    yield
+    placed = f"it would be placed{_where(decision)}" if isinstance(decision, Placed) else "there would be no place yet"
+    return (f"without the annotation that cannot be read {placed}: {reason.text}",)
+
+
+def remedies(policy: Policy, held: Allocations, request: Request, *, may_admit: bool = True) -> Steps[tuple[str, ...]]:
     """Return sentences: changes that would place this container as it asks; a decision a step.
 
-    Nothing where it would be placed now. ``held`` may have its grant.
+    Only that it would be placed where it would be now. ``held`` may have its grant. ``may_admit``: the option
+    ``onShortage`` can be changed in its favour.
     """
     others = held.without(request.container)
     refused = policy.decide(others, request)
@@ -49,6 +73,8 @@ def remedies(policy: Policy, held: Allocations, request: Request) -> Steps[tuple
             found.append(f"with {_key_of(field)}: {written} it would be placed{_where(decision)}")
     found += yield from _smaller(policy, others, request)
     found += yield from _without_another(policy, others, request)
+    if not may_admit:
+        return tuple(found)
     let_in = policy.overcommitted(others, request, refused)
     if isinstance(let_in, Placed):
         found.append(f"with onShortage: admit it would share{_where(let_in)} without a reservation")

@@ -171,6 +171,7 @@ class NodeView:
         ledger, effects = self._ledger.copy(), self._node.effects
         pools = ledger.policy.pools(ledger.allocations) if meant.keys else ()
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
+        admits = self._node.coordinator.config.on_shortage == "admit"
         calls = tuple(effects.calls.longer_than(CLEAR_SECONDS))
         misread = self._node.context.journal.records.misread()
         moment = containers.Moment.of(
@@ -180,7 +181,7 @@ class NodeView:
         for key in meant.keys:
             yield
             records += [record] if (record := self._record(key, ledger)) is not None else []
-        decisions = yield from explanations(Explained(ledger, moment, pools, records))
+        decisions = yield from explanations(Explained(ledger, moment, pools, records, admits))
         return model.ExplainView(decisions, meant.read_as)
 
     def _record(self, key: ContainerKey, ledger: Ledger) -> DecisionRecord | None:

@@ -4,15 +4,17 @@ from itertools import islice, product
 import pytest
 
 from cri_proxy.codec import encode
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
+from cri_proxy.node.coordinator import Refusal, RefusalKind
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.explain_node import MOST_IN_FULL, NOT_KNOWN, not_guaranteed_by
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.state.rows import Row
-from policies.base import Request
-from tests.fakes.site import Site
+from policies.base import Rejected, Request
+from tests.fakes.site import Site, opened
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, request
 
 MEBIBYTE, GIBIBYTE = 1 << 20, 1 << 30
@@ -61,6 +63,44 @@ async def test_a_refused_one_is_told_who_has_the_cpus_and_what_would_help(site: 
         "with a request of 2 CPUs it would be placed in socket #0",
         "without default/large/c (CPUs 4-7) it would be placed in root",
     )
+
+
+async def test_one_whose_annotation_cannot_be_read_is_told_which() -> None:
+    async with opened(Site(rules=Config(strict_annotations=True))) as site:
+        with pytest.raises(CallFailed):
+            await site.run("new", guaranteed("c", 1000), **{"cpu.preserve.cri-proxy.io": "perhaps"})
+        (help_,) = explained(site, "new").helps
+        assert help_.startswith("without the annotation that cannot be read it would be placed in socket #")
+        assert "perhaps" in help_
+
+
+@pytest.mark.parametrize("kind", ["cdi", "store"])
+async def test_a_refusal_that_was_not_the_policys_has_no_other_place_as_a_remedy(site: Site, kind: RefusalKind) -> None:
+    site.node.refuse(request("new/c", 1000), Refusal(kind, "device x is not known"))
+    assert explained(site, "new").helps == ()
+
+
+async def test_a_container_is_not_told_of_an_option_that_is_in_force() -> None:
+    for admitted in (False, True):
+        async with opened(Site(rules=Config(on_shortage="admit" if admitted else "refuse"))) as site:
+            await site.run("a", ContainerSpec("c", cpu_request_mcpu=6500))
+            asked = request("new/c", 1500, BURSTABLE)
+            rejected = site.policy.decide(site.node.context.ledger.allocations, asked)
+            assert isinstance(rejected, Rejected)
+            site.node.coordinator.report(asked, rejected)
+            told = any("onShortage" in text for text in explained(site, "new").helps)
+            assert told is not admitted
+
+
+async def test_one_that_is_let_in_already_is_not_told_of_the_option() -> None:
+    async with opened(Site(rules=Config(on_shortage="admit"))) as site:
+        await site.run("a", ContainerSpec("c", cpu_request_mcpu=6500))
+        await site.run("b", ContainerSpec("c", cpu_request_mcpu=1500))
+        found = explained(site, "b")
+        assert found.container is not None
+        assert found.container.is_overcommitted
+        assert found.helps
+        assert not any("onShortage" in text for text in found.helps)
 
 
 async def test_one_that_is_in_a_wider_pool_is_told_who_is_in_the_better_one(site: Site) -> None:
