@@ -92,40 +92,37 @@ def resolved(
     """Return the containers that these words mean: every reading counts, whole names first, then short ones.
 
     ``node`` is the node's name, which the kubelet appends to the names of static pods. Last come names of workloads;
-    ``pods`` are those whose labels are known, by name.
+    ``pods`` are those whose labels are known, by uid.
     """
     keys, found = _meant(names, readings, {})
     if keys:
         return Meant(keys, tuple(map(str, found)) if len(found) > 1 else ())
     short = short_names(names, node)
-    keys, found = _meant(names, readings, short)
+    keys, found = _meant(names, readings, {key.pod_uid: short.get(name.pod, "") for key, name in names.items()})
     if keys:
         static = {key.pod_uid: names[key] for key in keys}
         return Meant(keys, tuple(dict.fromkeys(f"static pod {name.namespace}/{name.pod}" for name in static.values())))
     made = workloads_of(names, pods)
-    keys, found = _meant(names, readings, {pod: workload.name for pod, workload in made.items()})
-    texts = (
-        f"{made[names[key].pod].kind or 'workload'} {names[key].namespace}/{made[names[key].pod].name}" for key in keys
-    )
+    keys, found = _meant(names, readings, {uid: workload.name for uid, workload in made.items()})
+    texts = (f"{made[key.pod_uid].kind or 'workload'} {names[key].namespace}/{made[key.pod_uid].name}" for key in keys)
     return Meant(keys, tuple(dict.fromkeys(texts)))
 
 
 def workloads_of(names: Names, pods: Mapping[str, Pod]) -> dict[str, PodWorkload]:
-    """Return what made each pod that does not stand for itself, by the pod's name."""
-    found = {
-        name.pod: workload_of(name.pod, pods[name.pod].labels if name.pod in pods else ()) for name in names.values()
-    }
-    return {pod: workload for pod, workload in found.items() if workload.kind != "Pod"}
+    """Return what made each pod that does not stand for itself, by the pod's uid."""
+    labels = {uid: pod.labels for uid, pod in pods.items()}
+    found = {key.pod_uid: workload_of(name.pod, labels.get(key.pod_uid, ())) for key, name in names.items()}
+    return {uid: workload for uid, workload in found.items() if workload.kind != "Pod"}
 
 
 def _meant(
     names: Names, readings: Sequence[Reading], short: Mapping[str, str]
 ) -> tuple[tuple[ContainerKey, ...], list[Reading]]:
-    """Return the containers that are meant, in order, and the readings that mean any."""
+    """Return the containers that are meant, in order, and the readings that mean any; ``short`` is by pod uid."""
     keys: set[ContainerKey] = set()
     found = []
     for reading in readings:
-        meant = {key for key, name in names.items() if reading.means(key, name, short.get(name.pod, ""))}
+        meant = {key for key, name in names.items() if reading.means(key, name, short.get(key.pod_uid, ""))}
         keys |= meant
         if meant:
             found.append(reading)

@@ -166,7 +166,7 @@ class NodeView:
     def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[model.ExplainView]:
         """Return the same as of the first step, but for records that are read later."""
         readings = explain.in_namespace(explain.readings_of(pod, container or ""), namespace)
-        workloads = {row.name.pod: row.grant.request.pod for row in self._ledger.active()}
+        workloads = {row.key.pod_uid: row.grant.request.pod for row in self._ledger.active()}
         meant = explain.resolved(self._names(), readings, self._name, workloads)
         ledger, effects = self._ledger.copy(), self._node.effects
         pools = ledger.policy.pools(ledger.allocations) if meant.keys else ()

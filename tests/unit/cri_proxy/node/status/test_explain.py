@@ -19,7 +19,7 @@ from cri_proxy.node.status.explain import (
 )
 from cri_proxy.state.decisions import Granted, Outcome, RankedPool
 from cri_proxy.steps import at_once
-from policies.base import ContainerKey, CpuKind, Pinning
+from policies.base import ContainerKey, CpuKind, Pinning, Pod, QosClass
 from policies.container_name import ContainerName
 from policies.topology_aware import MEANINGS, WHY_WORSE
 from policies.topology_aware.score import Key
@@ -206,3 +206,11 @@ def test_candidates_are_few_and_in_order() -> None:
 def test_candidates_are_sought_in_steps() -> None:
     names = named(*(f"default/pod-{number}/c0" for number in range(100)))
     assert sum(1 for _ in candidates(names, readings_of("pad-1"))) == 4
+
+
+def test_pods_of_one_name_in_two_namespaces_have_workloads_of_their_own() -> None:
+    names = named("default/db-0/c", "shop/db-0/c")
+    pods = {"u0": Pod("u0", "db-0", "default", QosClass.GUARANTEED, (("apps.kubernetes.io/pod-index", "0"),))}
+    meant = resolved(names, readings_of("db"), "", pods)
+    assert [str(names[key]) for key in meant.keys] == ["default/db-0/c"]
+    assert meant.read_as == ("StatefulSet default/db",)
