@@ -69,8 +69,10 @@ def _run_problems(args: argparse.Namespace) -> int:
         raise CommandFailed("expected [NAMESPACE/]POD[/CONTAINER], or --problems; see cri-proxy explain --help", 2)
     if args.who is not None:
         raise CommandFailed(f"--problems lists all containers: leave {args.who!r} out, or use --namespace", 2)
-    found = problems_of(fetch(args.admin, "/api/v1/status", StatusView), args.namespace)
-    emit(found, args.output, partial(render_problems, colours=is_colourful(), width=terminal_width()))
+    view = fetch(args.admin, "/api/v1/status", StatusView)
+    found, more = problems_of(view, args.namespace), max(0, view.refused_count - len(view.refused))
+    text = partial(render_problems, more_refused=more, colours=is_colourful(), width=terminal_width())
+    emit(found, args.output, text)
     return 1 if found else 0
 
 

@@ -38,7 +38,7 @@ def status_lines(
         [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_head(view, colours, width)],
         _sentences("violation", view.violations, "red", colours, width),
         _sentences("warning", view.warnings, "yellow", colours, width),
-        _refused(view.refused, colours, width),
+        _refused(view, colours, width),
         _fits(view.fits, width),
         _map(view, letters, width),
     )
@@ -201,13 +201,14 @@ def _devices(types: Sequence[model.DeviceUseView], colours: bool, width: int) ->
     return layout(rows, column_widths(rows, scaled(_DEVICE_LIMITS, width), flexible=4, total=width), colours=colours)
 
 
-def _refused(refused: Sequence[model.RefusedView], colours: bool, width: int) -> list[str]:
-    """Return the containers that were refused last, a line each."""
-    lines = [paint("RECENTLY REFUSED", "dim", colours=colours)] if refused else []
-    for each in refused:
+def _refused(view: model.StatusView, colours: bool, width: int) -> list[str]:
+    """Return the containers that were refused last, a line each, and the number of the others."""
+    lines = [paint("RECENTLY REFUSED", "dim", colours=colours)] if view.refused else []
+    for each in view.refused:
         text = f"{moment_text(each.at_seconds)}  {each}: {each.text}"
         lines += paragraph(text, "    ", first="", width=width)
-    return lines
+    more = view.refused_count - len(view.refused)
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def _sentences(what: str, texts: Sequence[str], style: str, colours: bool, width: int) -> list[str]:

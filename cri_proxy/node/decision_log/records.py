@@ -128,12 +128,12 @@ class Records:
         opened = {key for key, each in self._open.items() if each.record.problems}
         return frozenset(opened | {key for key, kept in self._packed.items() if kept.has_problems})
 
-    def refused_since(self, at_seconds: float, most: int) -> tuple[decisions.DecisionRecord, ...]:
-        """Return the newest of those that were refused or not created since then."""
+    def refused_since(self, at_seconds: float) -> tuple[ContainerKey, ...]:
+        """Return the containers that were refused or not created since then, the newest first."""
         packed = (kept.packed for kept in self._packed.values())
         late = [p for p in packed if p.outlives_row and p.at_seconds >= at_seconds]
         late.sort(key=lambda packed: (packed.at_seconds, packed.key), reverse=True)
-        return tuple(record for packed in late[:most] if (record := self.get(packed.key)) is not None)
+        return tuple(packed.key for packed in late)
 
     def open(self, record: decisions.DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
         """Add a placement that the runtime has not confirmed yet."""

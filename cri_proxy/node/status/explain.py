@@ -214,8 +214,13 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
 
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
     """Return the views of containers that were refused or not created, in the order given."""
-    named = ((record.request.full_name, record) for record in records)
-    return tuple(RefusedView(n.namespace, n.pod, n.name, r.at_seconds, outcome_text(r)) for n, r in named)
+    return tuple(map(_refused_view, records))
+
+
+def _refused_view(record: DecisionRecord) -> RefusedView:
+    name, pod = record.request.full_name, record.request.pod
+    workload = workload_of(pod.name, pod.labels).name
+    return RefusedView(name.namespace, name.pod, name.name, record.at_seconds, outcome_text(record), workload)
 
 
 def differences(granted: Granted | None, held: ContainerView | None) -> Iterator[str]:

@@ -151,10 +151,11 @@ class DeviceUseView:
 
 @dataclass(frozen=True, slots=True)
 class RefusedView(ContainerName):
-    """A container that was refused, or placed and not created, and why."""
+    """A container that was refused, or placed and not created, and why; ``workload`` is as of a container."""
 
     at_seconds: float  # since the epoch
     text: str
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +226,9 @@ class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
     ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
-    containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
-    configuration says of topology hints; a pod's annotations may say otherwise for its containers.
+    of ``refused_count`` containers that were refused or not created in the last hour and hold nothing.
+    ``topology`` is what the configuration says of topology hints; a pod's annotations may say otherwise for its
+    containers.
     ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
     devices that containers hold which should not stand beside each other. ``fits`` is what still fits, None where no
     container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers.
@@ -241,6 +243,7 @@ class StatusView:
     memory: tuple[MemoryNodeView, ...] = ()
     violations: tuple[str, ...] = ()
     refused: tuple[RefusedView, ...] = ()
+    refused_count: int = 0
     configuration: ConfigurationView | None = None
     topology: TopologyOptions | None = None
     devices: tuple[DeviceUseView, ...] = ()

@@ -110,6 +110,7 @@ class NodeView:
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         unanswered, health = tuple(self._node.effects.calls.longer_than(CLEAR_SECONDS)), self.health()
         misread = self._node.context.journal.records.misread()
+        refused, refused_count = self._refused()
         view = model.StatusView(
             node=self._name,
             policy=policy.name,
@@ -117,7 +118,8 @@ class NodeView:
             pools=policy.pools(ledger.allocations),
             containers=(),
             warnings=(*health.problems, *self._node.coordinator.config_warnings, *self._present_warnings()),
-            refused=self._refused(),
+            refused=refused,
+            refused_count=refused_count,
             configuration=self._daemon.configuration(),
             topology=self._node.coordinator.config.topology_manager,
             costs=self._daemon.costs(),
@@ -207,13 +209,19 @@ class NodeView:
         """Return the active configuration."""
         return self._node.coordinator.config
 
-    def _refused(self) -> tuple[model.RefusedView, ...]:
-        """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
-        since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
-        records = self._node.context.journal.records.refused_since(since_seconds, REFUSED_SHOWN)
-        return explain.refused_views(
-            r for r in records if (row := self._ledger.get(r.key)) is None or row.state not in ACTIVE
+    def _refused(self) -> tuple[tuple[model.RefusedView, ...], int]:
+        """Return the newest refused containers of the last hour that hold nothing, and how many there are in all."""
+        records, since_seconds = (
+            self._node.context.journal.records,
+            self._node.context.clock.now_seconds() - LATELY_SECONDS,
         )
+        keys = [
+            key
+            for key in records.refused_since(since_seconds)
+            if (row := self._ledger.get(key)) is None or row.state not in ACTIVE
+        ]
+        shown = (record for key in keys[:REFUSED_SHOWN] if (record := records.get(key)) is not None)
+        return explain.refused_views(shown), len(keys)
 
     def _present_warnings(self) -> tuple[str, ...]:
         notes = [

@@ -15,7 +15,7 @@ def test_a_status_has_the_containers_with_something_amiss_and_the_refused() -> N
         refused=(RefusedView("shop", "big", "c", 1.0, "refused: too large"),),
     )
     wide = NotAsAsked("default", "web", "c1", "web", ("its own CPUs are on several NUMA nodes",))
-    assert problems_of(view) == [wide, NotAsAsked("shop", "big", "c", "big", ("refused: too large",))]
+    assert problems_of(view) == [wide, NotAsAsked("shop", "big", "c", "big", ("refused: too large",), is_refused=True)]
     assert problems_of(view, "default") == [wide]
 
 
@@ -33,6 +33,17 @@ def test_the_same_of_a_workload_is_told_once() -> None:
         "    pods: web-0, web-1, web-2, web-3 and 2 more",
     ]
     assert render_problems(problems[:1], colours=False, width=80) == "shop/web-0/c\n  ! it is wide"
+
+
+def test_refused_replicas_are_one_group_and_those_that_are_not_listed_are_counted() -> None:
+    refused = [RefusedView("shop", f"web-{i}", "c", float(i), f"refused: {i} CPUs are left", "web") for i in (2, 1)]
+    problems = problems_of(replace(status_view(), containers=(), refused=tuple(refused)))
+    assert render_problems(problems, more_refused=4, colours=False, width=80).splitlines() == [
+        "shop/web/c in 2 pods",
+        "  ! refused: 2 CPUs are left",
+        "    pods: web-2, web-1",
+        "and 4 more refused in the last hour, in any namespace",
+    ]
 
 
 def test_a_node_without_problems_is_told_so() -> None:

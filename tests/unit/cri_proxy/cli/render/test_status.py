@@ -109,6 +109,8 @@ def test_violations_and_late_refusals_are_told() -> None:
     refused = RefusedView("default", "giant", "c", 1_700_000_000.0, "refused: wanted 40")
     text = render_status(replace(status_view(), violations=("web runs on CPUs of others",), refused=(refused,)))
     assert "RECENTLY REFUSED\n2023-11-14 22:13:20  default/giant/c: refused: wanted 40\n" in text
+    many = render_status(replace(status_view(), refused=(refused,), refused_count=5))
+    assert "refused: wanted 40\nand 4 more\n" in many
     assert "violation: web runs on CPUs of others\n\nwarning:" in text
 
 

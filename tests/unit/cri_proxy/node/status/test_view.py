@@ -8,7 +8,7 @@ from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.model import HealthPart
-from cri_proxy.node.status.view import LATELY_SECONDS, DaemonStatus, NodeView
+from cri_proxy.node.status.view import LATELY_SECONDS, REFUSED_SHOWN, DaemonStatus, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
 from policies.devices import DeviceInventory, InventoryDevice
@@ -235,6 +235,15 @@ async def test_a_refusal_is_shown_in_the_status_for_a_while(site: Site) -> None:
     assert refused.pod == "huge"
     await site.clock.sleep(LATELY_SECONDS + 1)
     assert view(site).status().refused == ()
+
+
+async def test_refusals_that_are_not_shown_are_counted(site: Site) -> None:
+    for number in range(REFUSED_SHOWN + 4):
+        with pytest.raises(CallFailed):
+            await site.run(f"huge-5d4f9c7b8-x2x{'bcdfghjkl'[number]}z", guaranteed("c", 9000))
+    status = view(site).status()
+    assert (len(status.refused), status.refused_count) == (REFUSED_SHOWN, REFUSED_SHOWN + 4)
+    assert {each.workload for each in status.refused} == {"huge"}
 
 
 async def test_nothing_is_explained_of_a_pod_that_nobody_knows(site: Site) -> None:
