@@ -21,7 +21,7 @@ class Change:
 
 
 def changes(before: StatusView, after: StatusView) -> Iterator[Change]:
-    """Yield what differs: containers that came, went or moved, refusals, reloads, new warnings."""
+    """Yield what differs: containers that came, went or moved, refusals, reloads, readiness, violations, warnings."""
     old = {(each.pod_uid, each.name): each for each in before.containers}
     new = {(each.pod_uid, each.name): each for each in after.containers}
     for key in old.keys() - new.keys():
@@ -34,9 +34,18 @@ def changes(before: StatusView, after: StatusView) -> Iterator[Change]:
     for refused in after.refused:
         if (str(refused), refused.at_seconds) not in known:
             yield Change(str(refused), refused.text)
+    yield from _of_node(before, after)
+
+
+def _of_node(before: StatusView, after: StatusView) -> Iterator[Change]:
     last = after.configuration.last if after.configuration is not None else None
     if last is not None and (before.configuration is None or before.configuration.last != last):
         yield Change("", f"configuration {last.outcome}{f': {last.reason}' if last.reason else ''}")
+    if after.is_ready != before.is_ready:
+        yield Change("", "ready" if after.is_ready else "not ready")
+    for violation in after.violations:
+        if violation not in before.violations:
+            yield Change("", f"violation: {violation}")
     for warning in after.warnings:
         if warning not in before.warnings:
             yield Change("", f"warning: {warning}")
@@ -59,12 +68,17 @@ def _text_of_change(old: ContainerView, new: ContainerView) -> str:
     return ", ".join(parts)
 
 
+def _nothing_known(view: StatusView) -> StatusView:
+    """Return what the first status is compared with: all in it is new, and a node that is ready is no news."""
+    return replace(view, containers=(), refused=(), warnings=(), violations=(), is_ready=True)
+
+
 def watch_lines(fetched: Callable[[], StatusView], wanted: StatusFilter, interval_seconds: float) -> None:
     """Print the containers, then a line for each change, with its time, until interrupted."""
     before: StatusView | None = None
     while True:
         view = filtered(with_visible_text(fetched()), wanted)
-        known = before if before is not None else replace(view, containers=(), refused=(), warnings=())
+        known = before if before is not None else _nothing_known(view)
         at = moment_text(SystemClock().now_seconds())
         for change in changes(known, view):
             say(f"{at}  {change.container or view.node}: {change.text}")

@@ -66,6 +66,13 @@ def test_refusals_reloads_and_warnings_are_told_once() -> None:
     assert told(after, after) == []
 
 
+def test_readiness_and_new_violations_are_told() -> None:
+    fine = replace(status_view(), is_ready=True, violations=("a is on CPUs of b",))
+    worse = replace(fine, is_ready=False, violations=("a is on CPUs of b", "c is on CPUs of d"))
+    assert told(fine, worse) == [": not ready", ": violation: c is on CPUs of d"]
+    assert told(worse, fine) == [": ready"]
+
+
 def test_without_a_terminal_each_container_and_change_is_a_line(tmp_path: Path) -> None:
     argv = [*WATCH, "--admin", f"{tmp_path}/a.sock"]
     with (
