@@ -1,11 +1,13 @@
 """The window of ``status --watch`` on a terminal: ask the daemon, draw, read keys, until ``q`` is pressed."""
 
 import os
+import re
 import select
 import shutil
 import sys
 import termios
 import tty
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,7 +34,12 @@ _KEYS: Final[Mapping[str, str]] = {
     "\x7f": "delete",
     "\x08": "delete",
     "\x1b": "escape",
+    "\x04": "q",
 }
+_KEY: Final = re.compile(r"\x1b\[[0-9;]*[@-~]|.", re.DOTALL)  # ECMA-48, 5.4: a control sequence; or a character
+_BEGUN: Final = re.compile(r"\x1b\[[0-9;]*\Z")
+_REST_SECONDS: Final = 0.05
+"""For how long the rest of a control sequence is waited for."""
 
 
 def watch_terminal(
@@ -47,6 +54,7 @@ def watch_terminal(
     clock, letters = SystemClock(), dict[str, str]()
     view = with_visible_text(fetched())
     asked_at = clock.monotonic_seconds()
+    keys = _Keys()
     with _key_presses():
         while not screen.is_over:
             columns, height, now = terminal_width(), shutil.get_terminal_size().lines, clock.monotonic_seconds()
@@ -55,7 +63,7 @@ def watch_terminal(
             lines = status_lines(filtered(view, screen.wanted), colours=colours, width=columns, shown=shape)
             texts, screen = drawn_lines(screen, lines, height - 1, colours=colours)
             redraw("\n".join([*texts[:-1], texts[-1][: columns - 1]]), height)
-            key = _next_key(max(0.0, asked_at + interval_seconds - now))
+            key = keys.next(max(0.0, asked_at + interval_seconds - now))
             if key:
                 screen = pressed(screen, key, names_in(lines), height - 1)
             if screen.asks_about:
@@ -87,10 +95,32 @@ def _key_presses() -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _next_key(wait_seconds: float) -> str:
-    """Return the next key by its name, '' where none is pressed in this time."""
-    terminal = sys.stdin.fileno()
-    if not select.select([terminal], [], [], wait_seconds)[0]:
-        return ""
-    text = os.read(terminal, 16).decode(errors="replace")
-    return _KEYS.get(text, text if not text else "q" if text == "\x04" else text[:1])
+class _Keys:
+    """The keys that are pressed, one by one, also where several come at once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+        self._text = ""
+
+    def next(self, wait_seconds: float) -> str:
+        """Return the next key by its name, '' where none is pressed in this time or it has no meaning here."""
+        if not self._text:
+            self._read(wait_seconds)
+        while _BEGUN.match(self._text) and self._read(_REST_SECONDS):
+            pass
+        found = _KEY.match(self._text)
+        if found is None:
+            return ""
+        self._text = self._text[found.end() :]
+        key = found[0]
+        return _KEYS.get(key, key if len(key) == 1 else "")
+
+    def _read(self, wait_seconds: float) -> bool:
+        """Add what comes within this time; return whether anything did."""
+        terminal = sys.stdin.fileno()
+        if not select.select([terminal], [], [], wait_seconds)[0]:
+            return False
+        came = os.read(terminal, 1024)
+        self._text += self._decoder.decode(came)
+        return bool(came)

@@ -45,6 +45,16 @@ def test_on_a_terminal_keys_move_filter_and_quit(tmp_path: Path) -> None:
         assert child.wait(WITHIN_SECONDS) == 0
 
 
+def test_keys_that_come_at_once_all_count(tmp_path: Path) -> None:
+    with watching(tmp_path) as (ours, child):
+        _until(ours, "q quit")
+        os.write(ours, b"\x1b[B\x1b[Ce")  # the arrow to the right has no meaning
+        assert "asked for" in _until(ours, "any other key: back")
+        os.write(ours, b"xq")
+        _until(ours, "\x1b[?1049l")
+        assert child.wait(WITHIN_SECONDS) == 0
+
+
 def _until(terminal: int, wanted: str) -> str:
     """What the terminal is sent until this text. Raises AssertionError where it does not come in time."""
     seen, ends_at = "", monotonic() + WITHIN_SECONDS
