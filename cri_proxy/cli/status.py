@@ -52,11 +52,13 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.render.pool_tree import TreeShape
     from cri_proxy.cli.render.status import render_status
     from cri_proxy.cli.render.status_filter import StatusFilter, filtered
+    from cri_proxy.errors import CommandFailed
     from cri_proxy.node.status.model import StatusView
 
+    if args.watch and args.output != "text":
+        raise CommandFailed("--watch prints text: poll with -o json instead", 2)
     wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
-    fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
-    view = filtered(fetched(), wanted)
+    view = filtered(fetch(args.admin, "/api/v1/status", StatusView), wanted)
     if args.watch:
         return _watch(args)
     shape = TreeShape(not args.no_fold, args.sort)
@@ -75,11 +77,8 @@ def _watch(args: argparse.Namespace) -> int:
     from cri_proxy.cli.watch.changes import watch_lines
     from cri_proxy.cli.watch.terminal import watch_terminal
     from cri_proxy.cli.watch.window import Screen
-    from cri_proxy.errors import CommandFailed
     from cri_proxy.node.status.model import ExplainView, StatusView
 
-    if args.output != "text":
-        raise CommandFailed("--watch prints text: poll with -o json instead", 2)
     wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
     fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
