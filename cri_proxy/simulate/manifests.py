@@ -2,12 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeGuard
 
-from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, parse_documents, tree_at, word_at
+from cri_proxy.bounded_yaml import (
+    Dialect,
+    Item,
+    Listing,
+    Mapping,
+    Scalar,
+    Tree,
+    parse_documents,
+    plain,
+    tree_at,
+    word_at,
+)
 from cri_proxy.cri.amounts import page_bytes_of
 from cri_proxy.cri_client.pods import ContainerRole
 from policies.base import Labels, QosClass
+from sysfs.known_words import short_repr
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
 DIALECT: Final = Dialect(max_bytes=16 << 20, max_depth=60, max_nodes=1_000_000, has_aliases=True)
@@ -20,18 +32,19 @@ _TEMPLATES: Final = {
     ),
 }
 _READ: Final = (("cpu", parse_mcpu), ("memory", parse_bytes))
-# Where a workload says how many of its pods run at a time; a pod and a DaemonSet (one a node) do not say.
-_COPIES: Final = {
-    "job": ("spec", "parallelism"),
-    "cronjob": ("spec", "jobTemplate", "spec", "parallelism"),
-    **dict.fromkeys(
-        ("deployment", "replicaset", "replicationcontroller", "statefulset"),
-        ("spec", "replicas"),
-    ),
+# Where a workload says how many of its pods run at a time, the smallest of several figures; a DaemonSet (one a node)
+# does not say. A pod may say so by ``count``, which Kubernetes does not know: a user means to start several of it.
+_COPIES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "pod": (("count",),),
+    "daemonset": (),
+    "job": (("spec", "parallelism"), ("spec", "completions")),
+    "cronjob": tuple(("spec", "jobTemplate", "spec", key) for key in ("parallelism", "completions")),
+    **dict.fromkeys(("deployment", "replicaset", "replicationcontroller", "statefulset"), (("spec", "replicas"),)),
 }
 _PLANNED: Final = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES: Final = "hugepages-"
-_COUNT_DIGITS: Final = 5
+_MOST_COPIES: Final = (1 << 31) - 1  # an int32 in the Kubernetes API
+_COUNT_CHARACTERS: Final = 16
 _INIT: Final = {False: ContainerRole.INIT, True: ContainerRole.SIDECAR}
 
 
@@ -58,7 +71,8 @@ class PodManifest:
 
     ``annotations`` are as written, a value that is no scalar included. ``whole`` stands for the resources of the pod
     itself (``spec.resources``), None where it has none. ``line`` is that of the workload. ``labels`` are the pods'.
-    ``copies`` is how many run at a time, None: one on every node.
+    ``copies`` is how many run at a time, None: one on every node. ``problems`` are the figures that Kubernetes refuses,
+    each with its line; they count as not given.
     """
 
     workload: str
@@ -69,6 +83,7 @@ class PodManifest:
     whole: ContainerManifest | None = None
     labels: Labels = ()
     copies: int | None = 1
+    problems: tuple[tuple[int, str], ...] = ()
 
 
 def read_manifests(text: str) -> Iterator[PodManifest]:
@@ -97,6 +112,7 @@ def _pods_of(tree: Tree) -> Iterator[PodManifest]:
         _container("", whole.line, whole) if whole is not None else None,
         _labels(tree_at(template, "metadata", "labels")),
         _copies(tree, kind.casefold()),
+        (*_problems_of_copies(tree, kind.casefold()), *_problems_of_amounts(template)),
     )
 
 
@@ -108,12 +124,67 @@ def _labels(tree: Tree | None) -> Labels:
 def _copies(tree: Tree, kind: str) -> int | None:
     """Return how many pods of a workload run at a time: as it says, by default one; None: one on every node.
 
-    A pod may say so by ``count``, which Kubernetes does not know: a pod of which a user means to start several.
+    A Job runs no more at a time than it has completions left (kubernetes.io, "Jobs").
     """
     if kind == "daemonset":
         return None
-    text = word_at(tree, *_COPIES.get(kind, ("count",)))
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS else 1
+    first, *bounds = (_count(tree_at(tree, *path)) for path in _COPIES[kind])
+    return min([1 if first is None else first, *(bound for bound in bounds if bound is not None)])
+
+
+def _count(tree: Tree | None) -> int | None:
+    """Return a number of pods, None where there is none or Kubernetes refuses it."""
+    if not isinstance(tree, Scalar) or tree.kind != "int" or len(tree.text) > _COUNT_CHARACTERS:
+        return None
+    value = plain(tree)
+    return value if isinstance(value, int) and 0 <= value <= _MOST_COPIES else None
+
+
+def _problems_of_copies(tree: Tree, kind: str) -> Iterator[tuple[int, str]]:
+    for path in _COPIES[kind]:
+        found = tree_at(tree, *path)
+        if _is_given(found) and _count(found) is None:
+            problem = f"{'.'.join(path)}: expected a whole number from 0 to {_MOST_COPIES}, got {_shown(found)}"
+            yield found.line, problem
+
+
+def _problems_of_amounts(template: Tree | None) -> Iterator[tuple[int, str]]:
+    """Yield the quantities in the resources of the pod and its containers that Kubernetes refuses."""
+    listed = [tree_at(template, "spec", key) for key in ("initContainers", "containers")]
+    parts = [item for each in listed if isinstance(each, Listing) for item in each.items]
+    for part in (tree_at(template, "spec"), *parts):
+        for which in ("limits", "requests"):
+            amounts = tree_at(part, "resources", which)
+            for item in amounts.items if isinstance(amounts, Mapping) else ():
+                problem = _problem_of_quantity(item)
+                if problem:
+                    yield item.value.line, f"resources.{which}.{item.key}: {problem}"
+
+
+def _problem_of_quantity(item: Item) -> str:
+    if not _is_given(item.value):
+        return ""
+    if not isinstance(item.value, Scalar):
+        return f"expected a quantity, got {_shown(item.value)}"
+    try:
+        dict(_READ).get(item.key, parse_bytes)(item.value.text)
+    except QuantityError as error:
+        return str(error)
+    return ""
+
+
+def _is_given(tree: Tree | None) -> TypeGuard[Tree]:
+    """Return whether a value is there; null is none in objects of Kubernetes."""
+    return tree is not None and not (isinstance(tree, Scalar) and tree.is_null)
+
+
+def _shown(tree: Tree) -> str:
+    match tree:
+        case Scalar():
+            return short_repr(tree.text)
+        case Listing():
+            return "a list"
+    return "a mapping"
 
 
 def _containers(template: Tree | None, key: str) -> Iterator[ContainerManifest]:

@@ -40,9 +40,14 @@ class PlannedPod:
 
 
 def read_workloads(text: str, source: str, namespace: str) -> Iterator[PlannedWorkload]:
-    """Yield the workloads of a text; ``namespace`` is that of what names none. Raises DocumentError."""
+    """Yield the workloads of a text; ``namespace`` is that of what names none.
+
+    Raises DocumentError, also for a figure that Kubernetes refuses.
+    """
     try:
         for found in read_manifests(text):
+            for line, problem in found.problems:
+                raise DocumentError(source, line, f"{found.workload}: {problem}")
             if found.containers:
                 yield _workload(found, found.namespace or namespace)
     except YamlError as error:

@@ -63,7 +63,7 @@ def test_a_configuration_is_read_as_the_daemon_reads_it(simulate: Simulate, tmp_
     assert simulate(POD.replace("CPUS", "6"), "--config", str(config))[0] == 0
     assert simulate(POD.replace("CPUS", "7"), "--config", str(config))[0] == 1
     config.write_text("reservedResource: {cpu: '2'}\n")
-    assert "did you mean" in simulate(POD, "--config", str(config))[2]
+    assert "did you mean" in simulate(POD.replace("CPUS", "1"), "--config", str(config))[2]
 
 
 @pytest.mark.parametrize(

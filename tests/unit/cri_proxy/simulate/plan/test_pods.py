@@ -83,3 +83,49 @@ def test_more_pods_than_can_be_planned_are_refused() -> None:
 def test_what_is_not_yaml_is_named_with_its_line() -> None:
     with pytest.raises(DocumentError, match=r"m\.yaml:2"):
         workloads("kind: Pod\n\t- x\n")
+
+
+@pytest.mark.parametrize("cpu", ["abc", "nan", "-1", "１", "1e400", '""', "[1]", "{a: 1}"])
+@pytest.mark.parametrize("which", ["limits", "requests"])
+def test_a_quantity_that_kubernetes_refuses_is_named_with_its_line(cpu: str, which: str) -> None:
+    container = f"  - name: a\n    resources: {{{which}: {{cpu: {cpu}}}}}\n"
+    text = f"kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n{container}"
+    with pytest.raises(DocumentError, match=rf"m\.yaml:6: Pod p: resources\.{which}\.cpu: expected a quantity"):
+        workloads(text)
+
+
+@pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi", "x.io/gpu"])
+def test_every_resource_is_a_quantity(resource: str) -> None:
+    with pytest.raises(DocumentError, match=f"{resource}: expected a quantity like 2Gi or 512M, got 'much'"):
+        workloads(f"kind: Pod\nspec: {{containers: [{{name: a, resources: {{limits: {{{resource}: much}}}}}}]}}")
+    assert workloads(f"kind: Pod\nspec: {{containers: [{{name: a, resources: {{limits: {{{resource}: }}}}}}]}}")
+
+
+def test_quantities_of_the_pod_itself_and_of_init_containers_are_checked() -> None:
+    bad = "resources: {requests: {cpu: -1}}"
+    for spec in (
+        f"{{{bad}, containers: [{{name: a}}]}}",
+        f"{{containers: [{{name: a}}], initContainers: [{{{bad}}}]}}",
+    ):
+        with pytest.raises(DocumentError, match="got '-1'"):
+            workloads(f"kind: Pod\nspec: {spec}")
+
+
+@pytest.mark.parametrize("count", ["-3", "3.5", "three", "'3'", "３", "[3]", "2147483648", "9" * 5000, "true"])
+def test_a_number_of_pods_that_kubernetes_refuses_is_named_with_its_line(count: str) -> None:
+    with pytest.raises(DocumentError, match=r"m\.yaml:4: Deployment web: spec\.replicas: expected a whole number"):
+        workloads(WEB.replace("replicas: 3", f"replicas: {count}"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "copies"),
+    [("parallelism: 4, completions: 2", 2), ("parallelism: 2, completions: 4", 2), ("completions: 3", 1), ("a: b", 1)],
+)
+def test_a_job_runs_no_more_pods_than_it_has_completions(spec: str, copies: int) -> None:
+    text = f"kind: Job\nmetadata: {{name: j}}\nspec: {{{spec}, template: {{spec: {{containers: [{{name: a}}]}}}}}}"
+    assert [each.copies for each in workloads(text)] == [copies]
+
+
+def test_a_number_of_pods_beyond_what_can_be_planned_is_no_single_pod() -> None:
+    with pytest.raises(DocumentError, match="999999 pods"):
+        arrivals(WEB.replace("replicas: 3", "replicas: 999999"))
