@@ -4,13 +4,11 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
-
-import yaml
+from typing import Final
 
 from cri_proxy.cli.arguments import machine_of
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.load import load_source
+from cri_proxy.config.load import options_of
 from cri_proxy.errors import CommandFailed
 from cri_proxy.simulate.nodes import NodeChange, changes_of
 from cri_proxy.simulate.plan.nodes import MOST_NODES, Cluster
@@ -96,9 +94,7 @@ def _clusters(args: argparse.Namespace) -> list[Cluster]:
 def _options(path: Path) -> Mapping[str, object]:
     """Return the options of a configuration file, or of the one that applies in a directory. Raises ConfigError."""
     place = ConfigLocation(path)
-    source = place.read(may_wait=True)
-    load_source(place, source)  # whose errors name the file and the line
-    return cast(Mapping[str, object], yaml.safe_load(source.text) or {})
+    return options_of(place, place.read(may_wait=True))
 
 
 def _notes(workloads: Sequence[PlannedWorkload]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.files.section_files import trace_error
-from cri_proxy.config.layouts import config_trees, names_for, normalize
+from cri_proxy.config.layouts import Normalized, config_trees, names_for, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
@@ -43,17 +43,39 @@ def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loa
 
 def load_source(location: ConfigLocation, source: Source) -> Loaded:
     """Return the configuration of what was found at this location. Raises ConfigError."""
+    plain, settings = _read(location, source)
+    given = frozenset(setting.known.key for setting in settings)
+    return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings), *source.warnings))
+
+
+def options_of(location: ConfigLocation, source: Source) -> dict[str, object]:
+    """Return the options of what was found at this location, in our layout. Raises ConfigError.
+
+    They are nested as they are written, each value a text, a list, a mapping, or None for null.
+    """
+    plain, _ = _read(location, source)
+    return {item.key: _as_written(item.value) for item in plain.items}
+
+
+def _as_written(tree: Tree) -> object:
+    match tree:
+        case Scalar():
+            return None if tree.is_null else tree.text
+        case Listing():
+            return [_as_written(item) for item in tree.items]
+    return {item.key: _as_written(item.value) for item in tree.items}
+
+
+def _read(location: ConfigLocation, source: Source) -> tuple[Normalized, tuple["_Setting", ...]]:
     file = str(source.file)
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
         trees = config_trees(source.text.removeprefix("\ufeff"), file)
         plain = normalize(trees, file, names_for(trees, location.node_name, location.node_group or source.group))
-        settings = tuple(_settings(plain.items, (), file))
+        return plain, tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise trace_error(error, source.parts) from error
-    given = frozenset(setting.known.key for setting in settings)
-    return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings), *source.warnings))
 
 
 def parse_config(text: str, path: str = "configuration", *, node_name: str = "", node_group: str = "") -> Config:

@@ -66,6 +66,24 @@ def test_a_configuration_is_read_as_the_daemon_reads_it(simulate: Simulate, tmp_
     assert "did you mean" in simulate(POD.replace("CPUS", "1"), "--config", str(config))[2]
 
 
+CONFIG_MAP = """\
+kind: ConfigMap
+metadata: {name: cri-resmgr-config.NAME}
+data:
+  policy: |
+    ReservedResources: {cpu: "CPUS"}
+"""
+LAYERS = "---\n".join(
+    CONFIG_MAP.replace("NAME", name).replace("CPUS", cpus) for name, cpus in (("node.a", "1"), ("default", "2"))
+)
+
+
+def test_of_several_config_maps_in_a_file_the_one_that_applies_counts(simulate: Simulate, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(LAYERS)
+    assert [simulate(POD.replace("CPUS", cpus), "--config", str(config))[0] for cpus in "67"] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
@@ -123,6 +141,8 @@ async def test_a_directory_of_captured_nodes_is_put_under_a_configuration(
     config.write_text("reservedResources: {cpu: '8'}\n")
     assert await loop.run_in_executor(None, run_command, command) == 1
     assert "a: no: " in capsys.readouterr().out
+    config.write_text(LAYERS)
+    assert await loop.run_in_executor(None, run_command, command) == 0
 
 
 @pytest.mark.parametrize(
