@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 from random import Random
 from typing import Final
 
@@ -88,29 +89,42 @@ def arrivals_of(workloads: Iterable[PlannedWorkload], nodes: int) -> tuple[Plann
 
     Raises DocumentError for more than can be planned.
     """
-    taken: set[tuple[str | None, str]] = set()
-    named = [(workload, _own_name(workload, taken)) for workload in workloads]
-    count = sum(nodes if workload.copies is None else workload.copies for workload, _ in named)
+    known = tuple(workloads)
+    count = sum(_copies(workload, nodes) for workload in known)
     if count > MOST_PODS:
         raise DocumentError("the manifests", 0, f"{count} pods; at most {MOST_PODS} can be planned at once")
+    taken: set[tuple[str | None, str]] = set()
+    named = [(workload, _pod_names(workload, _copies(workload, nodes), taken)) for workload in known]
     everywhere = [each for each in named if each[0].copies is None]
     others = [each for each in named if each[0].copies is not None]
-    found = [_arrival(workload, f"{name}-{n}", node=n) for workload, name in everywhere for n in range(nodes)]
-    for workload, name in others:
-        is_one = workload.copies == 1 and workload.name.startswith("Pod ")
-        found += [_arrival(workload, name if is_one else f"{name}-{n}") for n in range(workload.copies or 0)]
-    return tuple(found)
+    found = [_arrival(workload, name, node=n) for workload, names in everywhere for n, name in enumerate(names)]
+    return (*found, *(_arrival(workload, name) for workload, names in others for name in names))
 
 
-def _own_name(workload: PlannedWorkload, taken: set[tuple[str | None, str]]) -> str:
-    """Return a name for the pods of this workload that no other has in its namespace."""
-    namespace, name = workload.create.namespace, workload.create.pod
-    if (namespace, name) in taken:
-        name = f"{name}-{workload.name.partition(' ')[0].lower()}"
-    while (namespace, name) in taken:
-        name = f"{name}-2"
-    taken.add((namespace, name))
-    return name
+def _copies(workload: PlannedWorkload, nodes: int) -> int:
+    return nodes if workload.copies is None else workload.copies
+
+
+def _pod_names(workload: PlannedWorkload, copies: int, taken: set[tuple[str | None, str]]) -> list[str]:
+    """Return the names of the pods of this workload, which no other pod has in its namespace; they are taken then."""
+    namespace = workload.create.namespace
+    is_one = copies == 1 and workload.name.startswith("Pod ")
+    for base in _bases(workload):
+        names = [base] if is_one else [f"{base}-{number}" for number in range(copies)]
+        keys = {(namespace, name) for name in names}
+        if taken.isdisjoint(keys):
+            break
+    taken |= keys
+    return names
+
+
+def _bases(workload: PlannedWorkload) -> Iterator[str]:
+    """Yield what the names of the pods may begin with, best first; without end."""
+    name = workload.create.pod
+    with_kind = f"{name}-{workload.name.partition(' ')[0].lower()}"
+    yield name
+    yield with_kind
+    yield from (f"{with_kind}-{number}" for number in count_from(2))
 
 
 def _arrival(workload: PlannedWorkload, name: str, node: int | None = None) -> PlannedPod:

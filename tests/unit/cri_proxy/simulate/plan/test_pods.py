@@ -68,6 +68,20 @@ def test_two_workloads_of_one_name_keep_their_pods_apart() -> None:
     assert len({each.create.pod for each in arrivals(text)}) == 6
 
 
+POD_OF_THAT_NAME = "kind: Pod\nmetadata: {name: web-0, namespace: shop}\nspec: {containers: [{name: a}]}\n"
+
+
+@pytest.mark.parametrize("texts", [(WEB, POD_OF_THAT_NAME), (POD_OF_THAT_NAME, WEB), (POD_OF_THAT_NAME,) * 4])
+def test_no_two_pods_have_one_name_whatever_workload_they_are_of(texts: tuple[str, ...]) -> None:
+    names = [each.create.pod for each in arrivals("---\n".join(texts))]
+    assert len(set(names)) == len(names) == 4
+
+
+def test_pods_of_one_name_in_two_namespaces_keep_it() -> None:
+    found = arrivals(f"{POD_OF_THAT_NAME}---\n{POD_OF_THAT_NAME.replace('shop', 'farm')}")
+    assert [(each.create.namespace, each.create.pod) for each in found] == [("shop", "web-0"), ("farm", "web-0")]
+
+
 def test_a_random_order_is_that_of_its_seed() -> None:
     found = arrivals(f"{WEB.replace('3', '30')}---\n{AGENT}")
     assert shuffled(found, 7) == shuffled(found, 7) != shuffled(found, 8)
