@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cri_proxy.codec import encode
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,16 @@ class ContainerState:
         value |= {"overcommitted": True} if self.overcommitted else {}
         value |= {"pod_cpus": True} if self.pod_cpus else {}
         return value | {"devices": list(self.devices)} if self.devices else value
+
+
+def nodes_of(machine: Machine, cpus: CpuSet) -> NodeSet:
+    """Return the NUMA nodes of these CPUs; a container whose own CPUs have several *spans* them.
+
+    >>> from sysfs.descriptions.machine import describe
+    >>> str(nodes_of(describe({"packages": 2, "cores": 2}), CpuSet.parse("1-2")))
+    '0-1'
+    """
+    return NodeSet.of(node.id for node in machine.nodes if not node.cpus.isdisjoint(cpus))
 
 
 @dataclass(frozen=True, slots=True)

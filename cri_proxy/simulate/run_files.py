@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cri_proxy.simulate.clock import InlineExecutor
-from cri_proxy.simulate.outcome import ContainerState, StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome, nodes_of
 from cri_proxy.simulate.report import heading, step_lines, summary
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
@@ -109,5 +109,4 @@ async def _run(scenario: Scenario, results: list[ScenarioResult]) -> None:
 
 def _spanning(machine: Machine, seen: Mapping[str, ContainerState]) -> tuple[str, ...]:
     """Return the containers that own CPUs of several NUMA nodes."""
-    nodes = [node.cpus for node in machine.nodes]
-    return tuple(name for name, each in seen.items() if sum(not each.owned.isdisjoint(cpus) for cpus in nodes) > 1)
+    return tuple(name for name, each in seen.items() if len(nodes_of(machine, each.owned)) > 1)

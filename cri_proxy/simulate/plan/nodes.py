@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cri_proxy.config.cpus import CpuQuantity
 from cri_proxy.simulate.clock import InlineExecutor
-from cri_proxy.simulate.outcome import MovedContainer, StepOutcome
+from cri_proxy.simulate.outcome import MovedContainer, StepOutcome, nodes_of
 from cri_proxy.simulate.plan.pods import PlannedPod
 from cri_proxy.simulate.plan.result import PlacedContainer, PlannedNode, PlanRefusal, PlanResult
 from cri_proxy.simulate.plan.scheduler import NodeLoad, Strategy, allocatable_of, choose_node
@@ -128,9 +128,10 @@ def _planned(node: _BusyNode) -> PlannedNode:
     for name, state in states.items():
         if not state.is_live:
             continue
-        nodes = NodeSet.of(each.id for each in machine.nodes if not each.cpus.isdisjoint(state.cpus))
-        packages = tuple(each.id for each in machine.packages if not each.cpus.isdisjoint(state.cpus))
-        far = NodeSet.of(each.id for each in machine.nodes if each.cpus and each.id in state.mems) - nodes
+        cpus = state.owned or state.cpus
+        packages = tuple(each.id for each in machine.packages if not each.cpus.isdisjoint(cpus))
+        memory = NodeSet.of(each.id for each in machine.nodes if each.cpus and each.id in state.mems)
+        nodes, far = nodes_of(machine, cpus), memory - nodes_of(machine, state.cpus)
         placed.append(PlacedContainer(name, node.workloads.get(name, ""), state, nodes, packages, far))
     return PlannedNode(
         node.load.name,

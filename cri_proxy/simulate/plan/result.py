@@ -12,8 +12,9 @@ from sysfs.show.cpu_map import CpuMap
 
 @dataclass(frozen=True, slots=True)
 class PlacedContainer:
-    """A container that was placed. ``nodes`` and ``packages`` are those of its CPUs.
+    """A container that was placed.
 
+    ``nodes`` and ``packages`` are those of its own CPUs, of one without any those of the CPUs that it shares.
     ``far`` are memory nodes with CPUs of their own that none of its CPUs belongs to.
     """
 

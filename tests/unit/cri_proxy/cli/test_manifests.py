@@ -47,6 +47,7 @@ def test_a_refused_pod_is_a_no(simulate: Simulate, cpus: str, status: int) -> No
 def test_a_span_is_a_no_where_that_is_wished(simulate: Simulate) -> None:
     assert simulate(POD.replace("CPUS", "6"))[0] == 0
     assert simulate(POD.replace("CPUS", "6"), "--fail-on-span")[0] == 1
+    assert simulate(POD.replace("CPUS", "4500m"), "--fail-on-span")[0] == 0  # shares others, beside its own
 
 
 def test_two_machines_are_compared_and_the_page_is_written(simulate: Simulate, tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_who_owns_cpus_of_two_packages_spans_them() -> None:
     assert found.badness[:3] == (0, 1, 1)
 
 
+def test_shared_cpus_of_other_nodes_are_no_span() -> None:
+    found = plan(Cluster(MACHINE), arriving(pods(1, "4500m")))
+    ((_, container),) = found.containers()
+    assert (str(container.state.owned), str(container.state.cpus)) == ("0-3", "0-7")
+    assert (str(container.nodes), container.packages, found.spans) == ("0", (0,), {"nodes": 0, "packages": 0})
+
+
 def test_the_largest_fit_is_what_a_further_pod_gets() -> None:
     left = plan(Cluster(MACHINE), arriving(pods(1, "3"))).largest_fit
     assert left == 5
