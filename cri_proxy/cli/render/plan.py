@@ -73,21 +73,22 @@ def answer_lines(plan: PlanResult) -> Iterator[str]:
 
 
 def _refusal_lines(plan: PlanResult, width: int) -> Iterator[str]:
-    counted = Counter((r.workload, "" if r.node else r.reason) for r in plan.refused)
-    shown = set()
+    found = list(_refusals(plan))
+    for sentence in found[:MOST_REFUSALS]:
+        yield from paragraph(f"refused {sentence}", "    ", first="  ", width=width)
+    if len(found) > MOST_REFUSALS:
+        yield f"  and {len(found) - MOST_REFUSALS} more; -o json has them all"
+
+
+def _refusals(plan: PlanResult) -> Iterator[str]:
+    """Yield a sentence for each refusal of a node, and one for all pods of a workload that no node has room for."""
+    without_node = Counter((r.workload, r.reason) for r in plan.refused if not r.node)
     for refusal in plan.refused:
-        # Pods of a workload without a node all have the same reason; what a node says differs.
-        group = refusal.workload, "" if refusal.node else refusal.reason
-        if not refusal.node:
-            if group in shown:
-                continue
-            shown.add(group)
-        count = counted[group] if not refusal.node else 1
-        who = refusal.name if count == 1 else f"{plural(count, 'pod')} of {refusal.workload}"
-        where = f" on {refusal.node}" if refusal.node else ""
-        yield from paragraph(f"refused {who}{where}: {refusal.reason}", "    ", first="  ", width=width)
-        if len(shown) >= MOST_REFUSALS:
-            return
+        if refusal.node:
+            yield f"{refusal.name} on {refusal.node}: {refusal.reason}"
+        elif count := without_node.pop((refusal.workload, refusal.reason), 0):
+            who = refusal.name if count == 1 else f"{plural(count, 'pod')} of {refusal.workload}"
+            yield f"{who}: {refusal.reason}"
 
 
 def _workload_lines(plan: PlanResult) -> Iterator[str]:

@@ -29,10 +29,19 @@ class PlannedWorkload:
     copies: int | None
     others: tuple[str, ...] = ()
 
+    @property
+    def full_name(self) -> str:
+        """The kind and name with the namespace, as ``Deployment shop/web``: no two workloads have the same one."""
+        kind, _, name = self.name.partition(" ")
+        return f"{kind} {self.create.namespace}/{name or self.create.pod}"
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedPod:
-    """A pod that arrives. ``node`` is the only one that it is for, None: the scheduler chooses."""
+    """A pod that arrives; ``workload`` is the full name of its workload.
+
+    ``node`` is the only one that it is for, None: the scheduler chooses.
+    """
 
     workload: str
     create: Create
@@ -129,7 +138,7 @@ def _bases(workload: PlannedWorkload) -> Iterator[str]:
 
 def _arrival(workload: PlannedWorkload, name: str, node: int | None = None) -> PlannedPod:
     create = replace(workload.create, pod=name)
-    return PlannedPod(workload.name, create, created_pod(create), node)
+    return PlannedPod(workload.full_name, create, created_pod(create), node)
 
 
 def shuffled(arrivals: Sequence[PlannedPod], seed: int) -> tuple[PlannedPod, ...]:

@@ -1,6 +1,8 @@
 from dataclasses import replace
 
-from cri_proxy.cli.render.plan import plan_text
+import pytest
+
+from cri_proxy.cli.render.plan import MOST_REFUSALS, plan_text
 from cri_proxy.simulate.plan.result import PlanRefusal
 from tests.unit.cri_proxy.simulate.plan.test_result import node, placed, result
 
@@ -19,6 +21,20 @@ def test_the_answer_comes_first_and_equal_refusals_are_one_line() -> None:
     assert "0 of 3 pods placed, 3 refused" in text
     assert "refused 2 pods of Deployment big: no room" in text
     assert "refused d/odd/c on node-1: wanted 2 CPUs" in text
+
+
+def refused(count: int, node: str) -> tuple[PlanRefusal, ...]:
+    return tuple(PlanRefusal(f"Pod d/{node}p{n}", f"d/{node}p{n}", "", node, "no room") for n in range(count))
+
+
+@pytest.mark.parametrize(("on_nodes", "by_scheduler"), [(22, 0), (0, 22), (11, 11)])
+def test_of_many_refusals_the_first_are_shown_and_the_others_counted(on_nodes: int, by_scheduler: int) -> None:
+    refusals = refused(on_nodes, "node-1") + refused(by_scheduler, "")
+    lines = plan_text([result(node(), refused=refusals)]).splitlines()
+    assert sum(line.startswith("  refused ") for line in lines) == MOST_REFUSALS
+    assert "  and 2 more; -o json has them all" in lines
+    just = plan_text([result(node(), refused=refusals[:MOST_REFUSALS])])
+    assert " more;" not in just
 
 
 def test_the_map_has_a_letter_for_each_owner() -> None:

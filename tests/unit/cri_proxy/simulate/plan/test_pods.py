@@ -80,6 +80,7 @@ def test_no_two_pods_have_one_name_whatever_workload_they_are_of(texts: tuple[st
 def test_pods_of_one_name_in_two_namespaces_keep_it() -> None:
     found = arrivals(f"{POD_OF_THAT_NAME}---\n{POD_OF_THAT_NAME.replace('shop', 'farm')}")
     assert [(each.create.namespace, each.create.pod) for each in found] == [("shop", "web-0"), ("farm", "web-0")]
+    assert [each.workload for each in found] == ["Pod shop/web-0", "Pod farm/web-0"]
 
 
 def test_a_random_order_is_that_of_its_seed() -> None:
