@@ -8,6 +8,7 @@ from sysfs.archives.tar import MemoryTree, read_archive, split_archive
 from sysfs.descriptions.machine import KEYS, describe
 from sysfs.discover import discover, discover_tree
 from sysfs.errors import MachineSourceError
+from sysfs.known_words import did_you_mean
 from sysfs.model import Machine
 
 FORMS = (
@@ -38,7 +39,7 @@ def load_machine(spec: str | Mapping[str, object]) -> Machine:
     path = Path(spec)
     if path.suffix in {".yaml", ".yml", ".json"}:
         return describe(_description(_text(path), spec))
-    return discover(path.parent if path.name == "sys" and (path / "devices").is_dir() else path, f"give {FORMS}")
+    return discover(path.parent if path.name == "sys" and (path / "devices").is_dir() else path, _remedy(spec))
 
 
 def _named(spec: str | Mapping[str, object]) -> str | Mapping[str, object]:
@@ -48,6 +49,15 @@ def _named(spec: str | Mapping[str, object]) -> str | Mapping[str, object]:
     from sysfs.descriptions.catalog import BY_NAME  # late: the daemon needs none of them
 
     return BY_NAME[spec].description() if spec in BY_NAME else spec
+
+
+def _remedy(spec: str) -> str:
+    """Return what to give instead: the name that was probably meant, else all forms."""
+    if Path(spec).exists():
+        return f"give {FORMS}"
+    from sysfs.descriptions.catalog import BY_NAME  # late: the daemon needs none of them
+
+    return did_you_mean(spec.lower(), BY_NAME, f"give {FORMS}")
 
 
 def archived_tree(path: Path, root: str = "") -> MemoryTree:

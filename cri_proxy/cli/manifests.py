@@ -21,6 +21,7 @@ from sysfs.text import some
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 MOST_ORDERS: Final = 1000
+_MARKS: Final = frozenset({"", "---", "..."})
 _KIND: Final = re.compile(r"""^[\s{\[]*["']?kind["']?\s*:""", re.MULTILINE)
 _OF_SCENARIO: Final = re.compile(r"""^\{?\s*["']?(steps|machine)["']?\s*:""", re.MULTILINE)
 
@@ -33,6 +34,15 @@ def texts_of(paths: Sequence[str]) -> list[tuple[str, str | DocumentError]]:
         inside = sorted(p for p in Path(path).rglob("*") if p.suffix in SUFFIXES) if is_directory else ()
         found += [(name, text_of(name)) for name in (map(str, inside) if is_directory else (path,))]
     return found
+
+
+def is_empty(text: str) -> bool:
+    r"""Return whether a text has no document: nothing but comments and marks, as templates leave that make nothing.
+
+    >>> is_empty("# Source: chart\n---\n"), is_empty("a: b")
+    (True, False)
+    """
+    return all(line.partition("#")[0].strip() in _MARKS for line in text.splitlines())
 
 
 def is_manifest(text: str) -> bool:

@@ -1,9 +1,9 @@
 """``cri-proxy simulate``: run scenarios, or plan the pods of manifests on nodes, in memory; exit 1 for a no."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cri_proxy.cli.arguments import add_path, add_repeated, write_picture
 from cri_proxy.errors import CommandFailed
@@ -23,6 +23,20 @@ helm template my-chart | cri-proxy simulate - --machine node.tar.xz --nodes 12 -
 GC_THRESHOLDS = (100_000, 20, 100)
 """The process ends soon, and what it makes are few cycles: with Python's own a fifth of the time goes to looking."""
 
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "machine": [],
+    "config": [],
+    "nodes": "1",
+    "namespace": "default",
+    "strategy": "spread",
+    "random": None,
+    "orders": 1,
+    "html": None,
+    "fail_on_refusal": False,
+    "fail_on_span": False,
+}
+"""The options that not every form of this command has, by the names of their values."""
+
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
@@ -39,20 +53,22 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_repeated(plan, "--config", "PATH", "the nodes' configuration; two of them: side by side", Path)
     plan.add_argument(
         "--nodes",
-        default="1",
+        default=_DEFAULTS["nodes"],
         metavar="N|DIRECTORY",
         help="so many nodes of this machine (default 1); or, without FILE, the archives of capture --state in a "
         "directory: what --config changes on each",
     )
-    plan.add_argument("--namespace", default="default", help="of what names none (default: default)")
+    plan.add_argument("--namespace", default=_DEFAULTS["namespace"], help="of what names none (default: default)")
     plan.add_argument(
         "--strategy",
         choices=("spread", "pack"),
-        default="spread",
+        default=_DEFAULTS["strategy"],
         help="the scheduler's scoring: LeastAllocated (default) or MostAllocated",
     )
     plan.add_argument("--random", type=int, metavar="SEED", help="the pods arrive in a random order")
-    plan.add_argument("--orders", type=int, default=1, metavar="N", help="show the worst of so many orders")
+    plan.add_argument(
+        "--orders", type=int, default=_DEFAULTS["orders"], metavar="N", help="show the worst of so many orders"
+    )
     add_path(plan, "--html", "FILE", "write the plan as one page that needs no other file, too")
     parser.add_argument("--fail-on-refusal", action="store_true", help="exit 1 where a step of a scenario is refused")
     parser.add_argument(
@@ -64,27 +80,39 @@ def run(args: argparse.Namespace) -> int:
     """Run every scenario, or plan all manifests together; return 1 for a no."""
     import gc
 
-    from cri_proxy.cli.manifests import is_manifest, texts_of
+    from cri_proxy.cli.manifests import is_empty, is_manifest, texts_of
+    from cri_proxy.yaml_fields import DocumentError
 
     gc.set_threshold(*GC_THRESHOLDS)
     if not args.files:
         return _fleet(args)
     texts = texts_of(args.files)
-    manifests = [(name, text) for name, text in texts if isinstance(text, str) and is_manifest(text)]
+    readable = [(name, text) for name, text in texts if isinstance(text, str) and not is_empty(text)]
+    manifests = [(name, text) for name, text in readable if is_manifest(text)]
     if not manifests:
         return _run_scenarios(args, texts)
-    if len(manifests) < len(texts):
-        other = next(name for name, text in texts if not (isinstance(text, str) and is_manifest(text)))
+    for _, text in texts:
+        if isinstance(text, DocumentError):
+            raise text
+    if len(manifests) < len(readable):
+        other = next(name for name, text in readable if not is_manifest(text))
         raise CommandFailed(f"{other}: not a manifest, and others are; give scenarios and manifests apart", 2)
     return _plan(args, manifests)
+
+
+def _refuse_options(args: argparse.Namespace, what: str, *applying: str) -> None:
+    """Raise CommandFailed for an option that is given and has no effect here."""
+    names = (name for name, default in _DEFAULTS.items() if name not in applying and getattr(args, name) != default)
+    others = [f"--{name.replace('_', '-')}" for name in names]
+    if others:
+        raise CommandFailed(f"{', '.join(others)}: without effect on {what}; leave out what does not apply", 2)
 
 
 def _run_scenarios(args: argparse.Namespace, texts: Sequence[tuple[str, "str | DocumentError"]]) -> int:
     from cri_proxy.cli.output import emit
     from cri_proxy.simulate.run_files import run_texts
 
-    if args.machine or args.config or args.nodes != "1" or args.html:
-        raise CommandFailed("--machine, --config, --nodes and --html are for manifests; a scenario names its own", 2)
+    _refuse_options(args, "scenarios, which name their own machine and options", "fail_on_refusal", "fail_on_span")
     results = list(run_texts(texts))
     if not results:
         raise CommandFailed("the files contain neither a scenario nor a manifest")
@@ -108,6 +136,7 @@ def _fleet(args: argparse.Namespace) -> int:
     from cri_proxy.cli.output import emit
     from cri_proxy.cli.render.nodes import fleet_text
 
+    _refuse_options(args, "captured nodes", "nodes", "config")
     found = fleet_of(args)
     emit(found, args.output, fleet_text)
     return int(any(each.problem for each in found))
@@ -119,6 +148,7 @@ def _plan(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> int
     from cri_proxy.cli.render.plan import plan_text
     from cri_proxy.simulate.plan.compare import comparison
 
+    _refuse_options(args, "manifests, of which a refusal always is a no", *(_DEFAULTS.keys() - {"fail_on_refusal"}))
     plans = plans_of(args, manifests)
     if args.html is not None:
         from cri_proxy.cli.render.plan_page import plan_page

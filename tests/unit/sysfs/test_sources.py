@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,16 @@ def test_a_file_that_holds_no_description_is_refused(tmp_path: Path, text: str) 
     (tmp_path / "m.yaml").write_text(text)
     with pytest.raises(MachineSourceError):
         load_machine(str(tmp_path / "m.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ("dgx-a10", "did you mean dgx-a100?"),
+        ("EPYC-7763-2S", "did you mean epyc-7763-2s?"),
+        ("/no/such", "give host, "),
+    ],
+)
+def test_an_unknown_name_of_a_machine_is_told_the_one_that_was_meant(spec: str, remedy: str) -> None:
+    with pytest.raises(MachineSourceError, match=f"no such directory; {re.escape(remedy)}"):
+        load_machine(spec)

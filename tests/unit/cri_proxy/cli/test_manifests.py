@@ -28,7 +28,9 @@ class Simulate:
     def __call__(self, text: str, *argv: str, machine: str = MACHINE) -> tuple[int, str, str]:
         (self.directory / "m.yaml").write_text(text)
         options = ("--machine", machine) if machine else ()
-        status = run_command(["simulate", *options, *argv, "--", str(self.directory / "m.yaml")])
+        status = run_command(
+            ["simulate", *options, *argv, *(() if "--" in argv else ("--",)), str(self.directory / "m.yaml")]
+        )
         streams = self.capsys.readouterr()
         return status, streams.out, streams.err
 
@@ -114,6 +116,47 @@ def test_scenarios_and_manifests_are_told_apart(
     assert [simulate(wide, *options, machine="")[0] for options in ((), ("--fail-on-span",))] == [0, 1]
     assert simulate(SCENARIO.replace("count: 2", "count: 3"), machine="")[0] == 0
     assert simulate(SCENARIO.replace("count: 2", "count: 3"), "--fail-on-refusal", machine="")[0] == 1
+
+
+def test_a_file_that_cannot_be_read_is_named_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(POD)
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    assert run_command(["simulate", str(tmp_path), str(tmp_path / "missing.yaml")]) == 1
+    assert "missing.yaml: cannot be read: " in capsys.readouterr().err
+
+
+def test_files_without_documents_are_passed_over(simulate: Simulate, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "a.yaml").write_text("")
+    (tmp_path / "empty" / "b.yaml").write_text("# Source: chart/templates/none.yaml\n\n---\n  # none\n...\n")
+    assert simulate(POD.replace("CPUS", "1"), "--", str(tmp_path / "empty"))[0] == 0
+    assert simulate(SCENARIO, "--", str(tmp_path / "empty"), machine="")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--strategy", "pack"),
+        ("--namespace", "x"),
+        ("--random", "0"),
+        ("--orders", "2"),
+        ("--nodes", "2"),
+        ("--html", "x"),
+    ],
+)
+def test_options_of_plans_are_wrong_usage_with_scenarios(simulate: Simulate, option: tuple[str, str]) -> None:
+    status, _, err = simulate(SCENARIO, *option, machine="")
+    assert (status, f"{option[0]}: without effect on scenarios" in err) == (2, True)
+
+
+def test_options_that_do_not_apply_to_manifests_or_captured_nodes_are_wrong_usage(
+    simulate: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = simulate(POD.replace("CPUS", "1"), "--fail-on-refusal")
+    assert (status, "--fail-on-refusal: without effect on manifests" in err) == (2, True)
+    fleet = ["simulate", "--nodes", str(tmp_path), "--config", "c.yaml", "--machine", "host", "--fail-on-span"]
+    assert run_command(fleet) == 2
+    assert "--machine, --fail-on-span: without effect on captured nodes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
