@@ -1,10 +1,7 @@
 """Put captured nodes under a new configuration, in processes of their own, and say of each what changes."""
 
 import asyncio
-import multiprocessing
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,11 +10,11 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.capture import CapturedNode, read_captured
 from cri_proxy.simulate.clock import InlineExecutor
 from cri_proxy.simulate.node import SimulatedNode
+from cri_proxy.simulate.outcome import Hold
+from cri_proxy.simulate.processes import in_processes
 from policies.base import ContainerKey, Grant, Pinning
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
-
-MOST_PROCESSES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,7 @@ class NodeChange:
 
 def changes_of(paths: Sequence[Path], options: Mapping[str, object]) -> Iterator[NodeChange]:
     """Yield the change on each captured node, in the order of the archives."""
-    processes = min(len(paths), len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    if processes <= 1:
-        yield from (change_of(path, options) for path in paths)
-        return
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield from pool.map(partial(change_of, options=options), paths)
+    yield from in_processes(partial(change_of, options=options), paths)
 
 
 def change_of(path: Path, options: Mapping[str, object]) -> NodeChange:
@@ -115,7 +106,7 @@ def _moved(before: _Held, after: _Held) -> Iterator[MovedInFleet]:
             yield MovedInFleet(_name(grant), _text(old), "no place")
             continue
         now, new = after[key]
-        if (grant.pool, grant.owned, old.mems) != (now.pool, now.owned, new.mems):
+        if Hold(grant.pool, grant.owned, old.mems) != Hold(now.pool, now.owned, new.mems):
             yield MovedInFleet(_name(grant), _text(old), _text(new))
 
 

@@ -10,6 +10,18 @@ from sysfs.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """What a container *moves* by: its pool, CPUs of its own or memory nodes (None: not pinned) are others.
+
+    A set of shared CPUs that shrinks because another container owns some now is no move.
+    """
+
+    pool: str
+    owned: CpuSet
+    mems: NodeSet | None
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerState:
     """A container after a step.
 
@@ -47,6 +59,11 @@ class ContainerState:
         return self.exclusive | self.isolated
 
     @property
+    def hold(self) -> Hold:
+        """What it moves by."""
+        return Hold(self.pool, self.owned, self.mems)
+
+    @property
     def is_live(self) -> bool:
         """Created or running."""
         return self.state in {"created", "running"}
@@ -77,6 +94,11 @@ class MovedContainer:
     container: str
     before: ContainerState
     after: ContainerState
+
+    @property
+    def is_move(self) -> bool:
+        """Whether it went elsewhere, and not only its shared CPUs are others."""
+        return self.before.hold != self.after.hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 from cri_proxy.config.cpus import CpuQuantity
 from cri_proxy.simulate.clock import InlineExecutor
-from cri_proxy.simulate.outcome import MovedContainer, StepOutcome, nodes_of
+from cri_proxy.simulate.outcome import StepOutcome, nodes_of
 from cri_proxy.simulate.plan.pods import PlannedPod
 from cri_proxy.simulate.plan.result import PlacedContainer, PlannedNode, PlanRefusal, PlanResult
 from cri_proxy.simulate.plan.scheduler import NodeLoad, Strategy, allocatable_of, choose_node
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario, Step
-from cri_proxy.yaml_fields import DocumentError
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.quantity import bytes_text
@@ -50,7 +49,7 @@ class _BusyNode:
         self.load.add(arrival.pod, arrival.workload)
         outcome = await self.runner.play(self.steps, Step(arrival.create, None, 0))
         self.steps += 1
-        self.moves += sum(_is_move(moved) for moved in outcome.updated)
+        self.moves += sum(moved.is_move for moved in outcome.updated)
         self.workloads.update(dict.fromkeys(outcome.named, arrival.workload))
         self.last = outcome
         name = self.load.name
@@ -61,12 +60,6 @@ class _BusyNode:
         if not refused and not outcome.ok:
             refused.append(PlanRefusal(arrival.workload, pod_name(arrival), "", name, outcome.error))
         return refused
-
-
-def _is_move(moved: MovedContainer) -> bool:
-    """Whether it went elsewhere: a set of shared CPUs that shrinks because another owns some now is no move."""
-    before, after = moved.before, moved.after
-    return (before.pool, before.owned, before.mems) != (after.pool, after.owned, after.mems)
 
 
 def pod_name(arrival: PlannedPod) -> str:
@@ -155,10 +148,3 @@ def _machine_text(cluster: Cluster) -> str:
         memory,
     )
     return f"{plural(cluster.nodes, 'node')} of {', '.join(parts)}"
-
-
-def require_nodes(count: int) -> int:
-    """Return the number of nodes. Raises DocumentError for more than can be planned."""
-    if not 1 <= count <= MOST_NODES:
-        raise DocumentError("--nodes", 0, f"expected 1 to {MOST_NODES} nodes, got {count}")
-    return count

@@ -1,17 +1,15 @@
 """Plan several orders of arrival in processes of their own, and return the worst of them."""
 
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from cri_proxy.simulate.plan.nodes import Cluster, plan
 from cri_proxy.simulate.plan.pods import PlannedPod, shuffled
 from cri_proxy.simulate.plan.result import PlanResult
+from cri_proxy.simulate.processes import in_processes
 
 IN_ORDER = "in the order of the manifests"
-MOST_PROCESSES = 8
 
 
 def order_text(seed: int) -> str:
@@ -30,11 +28,7 @@ def worst_of(cluster: Cluster, arrivals: Sequence[PlannedPod], seeds: Sequence[i
     """Return the worst of these orders, of equal ones the first; with the refused pods of each."""
     if len(seeds) == 1:
         return planned(cluster, arrivals, seeds[0])
-    processes = min(len(seeds), len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    # Forked: the machine and the manifests are there already, and no thread runs.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        found = list(pool.map(_badness, [cluster] * len(seeds), [arrivals] * len(seeds), seeds))
+    found = list(in_processes(partial(_badness, cluster, arrivals), seeds))
     worst = max(range(len(found)), key=lambda index: (found[index], -index))
     result = planned(cluster, arrivals, seeds[worst])
     return replace(result, worst_of=tuple(badness[0] for badness in found))
