@@ -58,7 +58,11 @@ def agrees(answer: ContainerFit, outcome: StepOutcome) -> bool:
     name = answer.container.removeprefix("default/")
     if answer.refused:
         return answer.refused in outcome.refused[name]
-    return name not in outcome.refused and str(outcome.containers[name].owned) == answer.own_cpus
+    if name in outcome.refused:
+        return False
+    state = outcome.containers[name]
+    placed = (state.kind, state.pool, str(state.cpus), str(state.owned), str(state.mems))
+    return placed == (answer.kind, answer.pool, answer.cpus, answer.own_cpus, answer.mems)
 
 
 @pytest.mark.parametrize("seed", range(STATES))
