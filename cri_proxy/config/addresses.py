@@ -65,7 +65,7 @@ def command_words(text: str) -> tuple[str, ...]:
     >>> command_words("/usr/bin/probe --of 'gpu 0'")
     ('/usr/bin/probe', '--of', 'gpu 0')
     """
-    import shlex  # only where a command is configured
+    import shlex  # only where a command is given
 
     try:
         words = tuple(shlex.split(text))
@@ -74,13 +74,6 @@ def command_words(text: str) -> tuple[str, ...]:
     if not words or not words[0].startswith("/"):
         raise ValueError(f"expected the absolute path of a program first, got {text!r}")
     return words
-
-
-def optional_command(text: str) -> str:
-    """Return a command as it is written; '' stands for none. Raises ValueError."""
-    if text:
-        command_words(text)
-    return text
 
 
 def optional_name(text: str) -> str:

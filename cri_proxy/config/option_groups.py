@@ -125,10 +125,3 @@ class DeviceOptions:
         values="a file, or `''`",
         read=addresses.optional_directory,
     )
-    health_command: str = option(
-        "",
-        "healthCommand",
-        "A program with its arguments that prints the same; '' for none. Run every 30 s with 10 s of time, by no shell",
-        values="a path and words, as `/usr/bin/nvidia-smi -q -x`, or `''`",
-        read=addresses.optional_command,
-    )

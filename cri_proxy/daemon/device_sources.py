@@ -9,7 +9,6 @@ from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.config.addresses import command_words
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.costs.merge import CostDirectory
@@ -62,8 +61,8 @@ def inventory_source(options: DeviceOptions) -> InventoryFile | None:
 
 
 def health_source(options: DeviceOptions) -> HealthSource:
-    """Return what is asked for the health of devices."""
-    return HealthSource(options.health, command_words(options.health_command) if options.health_command else ())
+    """Return what is asked for the health of devices: a file alone, as the configuration names no commands."""
+    return HealthSource(options.health)
 
 
 def _listed(costs: Inventory) -> Mapping[str, int]:
@@ -129,7 +128,7 @@ class DeviceSources:
         self._numbers, *_ = await asyncio.gather(self._saved(), *begun)
 
     async def _ask_health(self) -> None:
-        """Ask for the health of devices; a command that takes its time is not waited for, containers are."""
+        """Ask for the health of devices; a file that takes its time is not waited for, containers are."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.health.ask(), START_SECONDS)
 

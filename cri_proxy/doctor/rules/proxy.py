@@ -109,7 +109,7 @@ def devices(facts: HostFacts) -> Iterator[Finding]:
     if facts.proxy.health_problem:
         yield FindingCode.DEVICE_HEALTH.finding(
             f"the health of devices cannot be read, what was known last stays: {facts.proxy.health_problem}",
-            "run the command of devices.healthCommand, or read the file of devices.health, as the daemon's user does; "
+            "read the file of devices.health as the daemon's user does, and look at what writes it; "
             "`cri-proxy devices list --health FILE` reads such a report",
         )
     if facts.proxy.shows_gpus:

@@ -35,9 +35,9 @@ def test_http_is_an_address_with_a_port_or_off(text: str) -> None:
         (addresses.optional_name, "a/b"),
         (addresses.annotation_domain, "Example.com"),
         (addresses.annotation_domain, ""),
-        (addresses.optional_command, "nvidia-smi -q"),
-        (addresses.optional_command, "'' -q"),
-        (addresses.optional_command, "/bin/probe 'open"),
+        (addresses.command_words, "nvidia-smi -q"),
+        (addresses.command_words, "'' -q"),
+        (addresses.command_words, "/bin/probe 'open"),
     ],
 )
 def test_garbage_is_refused_with_what_was_expected(read: Callable[[str], str], text: str) -> None:
@@ -49,5 +49,5 @@ def test_no_second_socket_is_the_empty_text() -> None:
     assert (addresses.optional_endpoint(""), addresses.optional_name("")) == ("", "")
 
 
-def test_a_command_is_kept_as_it_is_written() -> None:
-    assert [addresses.optional_command(text) for text in ("", "/bin/probe 'gpu 0'")] == ["", "/bin/probe 'gpu 0'"]
+def test_a_command_is_its_words() -> None:
+    assert addresses.command_words("/bin/probe 'gpu 0'") == ("/bin/probe", "gpu 0")

@@ -48,7 +48,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "costs.dir": ("", "/etc/costs"),
     "devices.inventory": ("", "/etc/devices.yaml"),
     "devices.health": ("", "/run/health"),
-    "devices.healthCommand": ("", "/usr/bin/nvidia-smi -q -x", "/bin/probe 'gpu 0'"),
 }
 
 

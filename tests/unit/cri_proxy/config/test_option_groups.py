@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config
+from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.errors import ConfigError
 
@@ -24,6 +24,14 @@ def test_no_inventory_is_read_unless_one_is_named() -> None:
     assert parse_config("devices: {inventory: /etc/cri-proxy/devices.yaml, scan: true}").devices == DeviceOptions(
         "/etc/cri-proxy/devices.yaml", scan=True
     )
+
+
+def test_the_configuration_names_no_command() -> None:
+    """Its author may be that of a ConfigMap, who would run programs as root (docs/security.md)."""
+    with pytest.raises(ConfigError, match=r"devices\.healthCommand: unknown option") as caught:
+        parse_config("devices: {healthCommand: /usr/bin/nvidia-smi -q -x}")
+    assert "health" in str(caught.value).partition("unknown option")[2]
+    assert [known.key for known in known_options() if "command" in known.key.casefold()] == []
 
 
 def test_a_relative_path_is_refused_with_its_key() -> None:
