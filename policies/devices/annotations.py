@@ -32,7 +32,8 @@ SAME_PCIE: Final = "SamePCIe"
 _PCIE: Final = "PCIe"
 _WHOLE: Final = "the annotation"
 _MAX_MINOR: Final = 65535
-_MAX_CHARACTERS: Final = 256 << 10  # Kubernetes allows a pod that much for all of its annotations
+_MAX_BYTES: Final = 16 << 10
+_MAX_CHOSEN: Final = 256  # of a type; each one is looked up in the inventory by every attempt to allocate
 
 
 class AllocateStrategy(StrEnum):
@@ -163,7 +164,11 @@ def _hints(value: JsonValue) -> Mapping[str, DeviceHint]:
 
 def _allocated(value: JsonValue) -> tuple[AllocatedDevice, ...]:
     entries = value.mapping(DEVICE_TYPES, _WHOLE)
-    return tuple(_allocated_device(kind, entry) for kind, item in entries.items() for entry in item.items(kind))
+    chosen = {kind: item.items(kind) for kind, item in entries.items()}
+    for kind, items in chosen.items():
+        if len(items) > _MAX_CHOSEN:
+            raise ValueError(f"{kind}: {len(items)} devices; expected at most {_MAX_CHOSEN}")
+    return tuple(_allocated_device(kind, item) for kind, items in chosen.items() for item in items)
 
 
 def _allocated_device(kind: str, entry: JsonValue) -> AllocatedDevice:
@@ -198,8 +203,9 @@ def _read(annotations: Mapping[str, str], key: str, read: Callable[[JsonValue], 
     text = annotations.get(key)
     if text is None:
         return None
-    if len(text) > _MAX_CHARACTERS:
-        raise AnnotationError(key, f"longer than {_MAX_CHARACTERS} characters; shorten it")
+    # Characters first: to encode what is far too long would take longer than anything else here.
+    if len(text) > _MAX_BYTES or len(text.encode(errors="surrogatepass")) > _MAX_BYTES:
+        raise AnnotationError(key, f"longer than {_MAX_BYTES} bytes; shorten it")
     try:
         value = JsonValue(json.loads(text))
     except json.JSONDecodeError as error:

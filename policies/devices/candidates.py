@@ -23,7 +23,7 @@ from policies.devices.model import (
     natural_order,
 )
 from policies.devices.usage import DeviceUse, Usage
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import NodeSet, gathered
 from sysfs.quantity import bytes_text
 from sysfs.text import some
 
@@ -134,15 +134,21 @@ def named_only(inventory: DeviceInventory, annotations: DeviceAnnotations) -> Ma
 
 
 def _chosen(inventory: DeviceInventory, allocated: tuple[AllocatedDevice, ...]) -> Iterator[tuple[DeviceKey, str]]:
+    named = gathered(
+        ((device.kind, identity), device) for device in inventory.devices for identity in set(identities_of(device))
+    )
+    numbered = gathered((device.key, device) for device in inventory.devices)
+    known: dict[DeviceKey, Mapping[str, str]] = {}
     for each in allocated:
         told = address_in(each.id) or uuid_in(each.id)
-        alike = [device for device in inventory.devices if device.kind == each.kind]
-        by_id = [device for device in alike if told and told in identities_of(device)]
-        numbered = [device for device in alike if device.minor == each.minor and not _is_another(device, told)]
-        for device in by_id or numbered:
-            known = (vf.bus for group in device.vf_groups for vf in group.vfs)
-            vf = next((bus for bus in known if each.vf and address_in(bus) == address_in(each.vf)), "")
-            if vf or not each.vf:  # a virtual function that is not listed cannot be given
+        by_number = (d for d in numbered.get((each.kind, each.minor), ()) if not _is_another(d, told))
+        for device in named.get((each.kind, told)) or by_number:
+            if not each.vf:
+                yield device.key, ""
+                continue
+            if device.key not in known:
+                known[device.key] = {address_in(vf.bus): vf.bus for group in device.vf_groups for vf in group.vfs}
+            if vf := known[device.key].get(address_in(each.vf)):  # one that is not listed cannot be given
                 yield device.key, vf
 
 

@@ -60,9 +60,13 @@ async def test_it_counts_where_the_operator_lets_it(config: Config, found: str) 
         assert held(site, (await site.run("a", OWNS, **ASKS, **SECOND)).container_id("c")) == [found]
 
 
-async def test_one_that_cannot_be_read_is_told_and_the_container_placed_without_it() -> None:
+@pytest.mark.parametrize(
+    "text", ['{"gpu": 1}', '{"gpu": [{"minor": 1, "x": "' + "y" * (16 << 10) + '"}]}'], ids=["wrong", "long"]
+)
+async def test_one_that_cannot_be_read_is_told_and_the_container_placed_without_it(text: str) -> None:
     async with opened(InventorySite()) as site:
-        pod = await site.run("a", OWNS, **ASKS, **{DEVICE_ALLOCATED: '{"gpu": 1}'})
+        pod = await site.run("a", OWNS, **ASKS, **{DEVICE_ALLOCATED: text})
         assert held(site, pod.container_id("c")) == ["gpu 0"]
         record = site.journal.records.get(site.row(pod.container_id("c")).key)
         assert record is not None and DEVICE_ALLOCATED in str(record.problems)
+        assert text not in str(site.row(pod.container_id("c")))

@@ -61,9 +61,10 @@ def test_a_partition_spec_says_which_partitions_will_do() -> None:
     ("key", "text", "problem"),
     [
         (JOINT_ALLOCATE, "{", "not JSON: "),
-        (JOINT_ALLOCATE, "[" * 100_000, "nested too deeply; leave out what is not needed"),
+        (JOINT_ALLOCATE, "[" * 16_000, "nested too deeply; leave out what is not needed"),
         (JOINT_ALLOCATE, "9" * 5000, "a number with too many digits; shorten it"),
-        (JOINT_ALLOCATE, " " * 300_000, "longer than 262144 characters; shorten it"),
+        (JOINT_ALLOCATE, " " * 16_385, "longer than 16384 bytes; shorten it"),
+        (JOINT_ALLOCATE, "ß" * 8_193, "longer than 16384 bytes; shorten it"),
         (JOINT_ALLOCATE, "[]", "the annotation: expected an object in braces, got []"),
         (
             JOINT_ALLOCATE,

@@ -19,8 +19,10 @@ from policies.devices import (
     InventoryDevice,
     PciePath,
     VfGroup,
+    identities_of,
     read_annotations,
 )
+from policies.devices.candidates import named_only
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic
 
 NODE = DeviceInventory(
@@ -107,6 +109,8 @@ def test_a_nic_whose_chosen_virtual_function_cannot_be_given_gives_none() -> Non
         ('{"gpu": [1]}', "gpu: expected an object with the minor of a device, got"),
         ('{"gpu": [{"minor": -1}]}', "expected an object with the minor of a device"),
         ('{"gpu": [{"minor": true}]}', "expected an object with the minor of a device"),
+        ('{"gpu": [' + ",".join(['{"minor": 0}'] * 257) + "]}", "gpu: 257 devices; expected at most 256"),
+        (f'{{"gpu": [{{"minor": 0, "id": "{"x" * 16_384}"}}]}}', "longer than 16384 bytes"),
         ('{"gpu": [{"minor": 0, "id": 7}]}', "gpu 0: expected texts as id and busID"),
         ('{"rdma": [{"minor": 0, "extension": {"vfs": 1}}]}', "rdma 0: expected texts as id and busID"),
         ('{"rdma": [{"minor": 0, "extension": 1}]}', "rdma 0: expected texts"),
@@ -120,3 +124,19 @@ def test_what_is_not_understood_is_named(text: str, problem: str) -> None:
 
 def test_without_devices_of_an_inventory_there_is_nothing_to_take() -> None:
     assert given({GPUS: 1}, {"gpu": [{"minor": 0}]}, node=inventory()) == "gpu: 1 asked for, and the inventory has none"
+
+
+def test_each_device_is_named_once_however_many_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod's author can write hundreds, and every attempt looks them up."""
+    asked: list[InventoryDevice] = []
+
+    def counted(device: InventoryDevice) -> tuple[str, ...]:
+        asked.append(device)
+        return identities_of(device)
+
+    monkeypatch.setattr("policies.devices.candidates.identities_of", counted)
+    chosen = read_annotations({DEVICE_ALLOCATED: json.dumps({"gpu": [{"minor": 0, "id": "GPU-7"}] * 256})})
+    assert named_only(NODE, chosen) == {device.key: "" for device in NODE.devices if device.kind == "rdma"} | {
+        ("gpu", 7): ""
+    }
+    assert len(asked) == len(NODE.devices)
