@@ -42,10 +42,14 @@ _FAILED: Final = ("is lost", "err!", "unknown error", "requires reset", "fallen 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHealth:
-    """The health of a device; ``name`` is one of its identities, ``problem`` is '' for a healthy one."""
+    """The health of a device; ``name`` is one of its identities, ``problem`` is '' for a healthy one.
+
+    ``is_partial``: its report tells nothing of the devices that it does not name, as a tool failed over this one.
+    """
 
     name: str
     problem: str = ""
+    is_partial: bool = False
 
 
 def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
@@ -56,8 +60,14 @@ def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
     """
     if not text.strip():
         raise DocumentError(source, 0, f"an empty report: {_EXPECTED}")
+    try:
+        reported = tuple(_of_xml(text, source) if text.lstrip().startswith("<") else _of_lines(text, source))
+    except DocumentError:
+        reported = lost_gpus(text)
+        if not reported:
+            raise
     found: dict[str, DeviceHealth] = {}
-    for health in _of_xml(text, source) if text.lstrip().startswith("<") else _of_lines(text, source):
+    for health in reported:
         before = found.get(health.name)
         if before is None or not before.problem:
             found[health.name] = replace(health, problem=admit(health.problem, _REASON_BYTES))
@@ -67,7 +77,15 @@ def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
 def lost_gpus(text: str) -> tuple[DeviceHealth, ...]:
     """Return the GPUs that NVIDIA's tools cannot reach, as they tell before they fail."""
     found = (_LOST.search(line) for line in text.splitlines())
-    return tuple(DeviceHealth(address_in(lost[1]), lost[2].strip() or "lost") for lost in found if lost is not None)
+    return tuple(_of_lost(lost) for lost in found if lost is not None)
+
+
+def with_last_known(reported: tuple[DeviceHealth, ...], last: Iterable[DeviceHealth]) -> tuple[DeviceHealth, ...]:
+    """Return a report, and where it tells of some devices only, what was known ``last`` of the others."""
+    if not any(each.is_partial for each in reported):
+        return reported
+    named = {each.name for each in reported}
+    return (*reported, *(each for each in last if each.name not in named))
 
 
 def with_health(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> DeviceInventory:
@@ -107,7 +125,7 @@ def _of_lines(text: str, source: str) -> Iterator[DeviceHealth]:
         if not line or line.startswith("#"):
             continue
         if lost is not None:
-            yield DeviceHealth(address_in(lost[1]), lost[2].strip() or "lost")
+            yield _of_lost(lost)
         elif xid is not None:
             if int(xid[2]) not in _XIDS_OF_APPLICATIONS:
                 yield DeviceHealth(address_in(f"{xid[1]}.0"), f"Xid {xid[2]}")
@@ -119,6 +137,11 @@ def _of_lines(text: str, source: str) -> Iterator[DeviceHealth]:
                 yield _of_row(dict(zip(columns, cells, strict=False)), source, number)
         else:
             yield _of_line(line, source, number)
+
+
+def _of_lost(lost: re.Match[str]) -> DeviceHealth:
+    problem = admit(lost[2].strip() or "lost", _REASON_BYTES)
+    return DeviceHealth(address_in(lost[1]), problem, is_partial=True)
 
 
 def _of_line(line: str, source: str, number: int) -> DeviceHealth:

@@ -7,7 +7,7 @@ from typing import Final
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.file_workers import FileCalls, FilesFailed
-from cri_proxy.inventory.health import DeviceHealth, unknown_devices, with_health
+from cri_proxy.inventory.health import DeviceHealth, unknown_devices, with_health, with_last_known
 from cri_proxy.inventory.health_source import ANSWER_SECONDS, NO_HEALTH, HealthSource, health_of
 from cri_proxy.yaml_fields import DocumentError
 from policies.devices import DeviceInventory
@@ -42,7 +42,8 @@ class HealthWatch:
         problem = ""
         if not source.is_none:
             try:
-                self._reported = await self._files.run(HEALTH, health_of, source, within_seconds=ANSWER_SECONDS)
+                found = await self._files.run(HEALTH, health_of, source, within_seconds=ANSWER_SECONDS)
+                self._reported = with_last_known(found, self._reported)
             except FilesFailed as error:
                 problem = f"{source}: {error.problem}"
             except DocumentError as error:

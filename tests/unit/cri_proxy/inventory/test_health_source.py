@@ -91,7 +91,7 @@ def test_a_lost_gpu_is_known_though_nvidia_smi_fails_as_a_whole(tmp_path: Path) 
         tmp_path,
         "print('Unable to determine the device handle for GPU0000:17:00.0: GPU is lost.')\nraise SystemExit(15)",
     )
-    assert health_of(HealthSource(command=(command,))) == (DeviceHealth("0000:17:00.0", "GPU is lost."),)
+    assert health_of(HealthSource(command=(command,))) == (DeviceHealth("0000:17:00.0", "GPU is lost.", True),)
 
 
 def test_a_file_or_program_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -4,19 +4,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+import pytest
+
 from cri_proxy import events
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.inventory.health_source import HealthSource
 from cri_proxy.inventory.health_watch import HEALTH_SECONDS, HealthWatch
 from cri_proxy.tasks import Tasks
-from policies.devices import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard
 from tests.fakes.waiting import holds
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-GPUS = DeviceInventory(tuple(InventoryDevice("gpu", minor) for minor in range(2)))
+GPUS = DeviceInventory(
+    tuple(InventoryDevice("gpu", minor, path=PciePath(bus=f"0000:{17 + minor}:00.0")) for minor in range(2))
+)
 
 
 class Scene:
@@ -70,6 +74,21 @@ async def test_what_was_known_last_stays_where_there_is_no_answer(tmp_path: Path
     scene.hangs = False
     assert await scene.says("gpu 0 ok")
     assert (scene.sick(), scene.watch.problem, list(scene.watch.warnings())) == ([], "", [])
+
+
+@pytest.mark.parametrize("rest", ["", "\n<nvidia_smi_log>", "\nuuid\nGPU-5a"], ids=["alone", "xml", "csv"])
+async def test_what_was_known_of_other_gpus_stays_where_a_lost_one_is_all_that_is_told(
+    tmp_path: Path, rest: str
+) -> None:
+    """nvidia-smi fails as a whole where one GPU is lost, and its timer writes these words into the file."""
+    scene = Scene(tmp_path)
+    lost = f"Unable to determine the device handle for GPU0000:17:00.0: GPU is lost.{rest}"
+    await scene.says("gpu 1 unhealthy 3 uncorrected memory errors")
+    assert await scene.says(lost)
+    assert (scene.sick(), scene.watch.problem) == ([0, 1], "")
+    assert not await scene.says(lost)
+    assert await scene.says("gpu 0 ok\ngpu 1 ok")
+    assert scene.sick() == []
 
 
 async def test_another_source_begins_with_nothing_known(tmp_path: Path) -> None:
