@@ -129,7 +129,7 @@ def _of_lines(text: str, source: str) -> Iterator[DeviceHealth]:
         elif xid is not None:
             if int(xid[2]) not in _XIDS_OF_APPLICATIONS:
                 yield DeviceHealth(address_in(f"{xid[1]}.0"), f"Xid {xid[2]}")
-        elif "," in line:
+        elif "," in line and _LINE.fullmatch(line) is None:  # a reason may have a comma too
             cells = [cell.strip() for cell in line.split(",")]
             if not columns:
                 columns = _columns(cells, source, number)

@@ -41,6 +41,14 @@ def test_lines_name_devices_by_type_and_number_by_address_or_by_uuid() -> None:
     assert problems(text) == {"gpu 0": "", "gpu 1": "fan failed", A: "unhealthy", "gpu5a": "", "rdma 7": ""}
 
 
+def test_a_reason_may_have_a_comma() -> None:
+    assert problems("gpu 0 unhealthy fan failed, too hot\ngpu 1 ok") == {"gpu 0": "fan failed, too hot", "gpu 1": ""}
+    assert problems(f"{A} unhealthy hot, loud\nuuid, fan.speed [%]\nGPU-5a, ERR!") == {
+        A: "hot, loud",
+        "gpu5a": "fan.speed: ERR!",
+    }
+
+
 def test_of_several_words_about_a_device_the_bad_one_counts() -> None:
     assert problems("gpu 0 unhealthy first\ngpu 0 ok\ngpu 1 ok\ngpu 1 unhealthy x") == {"gpu 0": "first", "gpu 1": "x"}
 
