@@ -36,6 +36,7 @@ _PENDING: Final = (
     *("reset_status.reset_required", "gpu_reset_status.reset_required"),
 )
 _GROUPS_IN_XML: Final = ("ecc_errors", "retired_pages", "remapped_rows", "gpu_reset_status", "gpu_recovery_action")
+_XML_LEVELS: Final = 16  # nvidia-smi has three
 _NOTHING: Final = frozenset(("", "none", "n/a", "[n/a]", "[not supported]", "no", "0"))
 _FAILED: Final = ("is lost", "err!", "unknown error", "requires reset", "fallen off")
 
@@ -188,16 +189,22 @@ def _of_xml(text: str, source: str) -> Iterator[DeviceHealth]:
     for gpu in gpus:
         name = address_in(gpu.get("id") or gpu.findtext("pci/pci_bus_id") or "") or _name(gpu.findtext("uuid") or "")
         if name:
-            values = (pair for group in _GROUPS_IN_XML for each in gpu.findall(group) for pair in _values(each, group))
+            groups = ((each, group) for group in _GROUPS_IN_XML for each in gpu.findall(group))
+            values = (pair for each, group in groups for pair in _values(each, group, source))
             yield DeviceHealth(name, next(filter(None, (_problem(*pair) for pair in values)), ""))
 
 
-def _values(element: "Element", path: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts below an element by their paths: ``ecc_errors.volatile.dram_uncorrectable``."""
+def _values(element: "Element", path: str, source: str, levels: int = _XML_LEVELS) -> Iterator[tuple[str, str]]:
+    """Yield the texts below an element by their paths: ``ecc_errors.volatile.dram_uncorrectable``.
+
+    Raises DocumentError where they lie more than so many ``levels`` deep.
+    """
+    if not levels:
+        raise DocumentError(source, 0, f"nested too deeply, which nvidia-smi does not: {admit(path[:60])}")
     if not len(element):
         yield path, (element.text or "").strip()
     for child in element:
-        yield from _values(child, f"{path}.{child.tag}")
+        yield from _values(child, f"{path}.{child.tag}", source, levels - 1)
 
 
 def _problem(name: str, value: str) -> str:

@@ -18,6 +18,7 @@ HEADER = (
     "pci.bus_id, uuid, ecc.errors.uncorrected.volatile.total, ecc.errors.uncorrected.aggregate.total, "
     "retired_pages.pending, remapped_rows.failure\n"
 )
+DEEP = f"<ecc_errors>{'<b>' * 3000}{'</b>' * 3000}</ecc_errors>"
 INVENTORY = read_inventory_text(
     f"""\
 gpu:
@@ -133,6 +134,7 @@ def test_messages_of_the_driver_are_read(line: str, found: Mapping[str, str]) ->
         ("<nvidia_smi_log><gpu>", "report:1: not XML"),
         ("<log></log>", "report: no <gpu> in it"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "report: declares entities"),
+        (f"<a><gpu id='{A}'>{DEEP}</gpu></a>", "report: nested too deeply"),
         ("\x1b[31m boom", "report:1: expected"),
     ],
 )
