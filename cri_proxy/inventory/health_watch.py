@@ -29,13 +29,14 @@ class HealthWatch:
         self._source, self._files, self._note = source, files, note
         self._asked = NO_HEALTH
         self._reported: tuple[DeviceHealth, ...] = ()
+        self._is_untaken = False
         self._unknown: tuple[str, ...] = ()
         self._failing: dict[str, str] = {}
         self._woken = asyncio.Event()
         self.problem = ""
 
-    async def ask(self) -> bool:
-        """Ask once; return whether another answer is known now."""
+    async def ask(self) -> None:
+        """Ask once."""
         source, before = self._source(), self._reported
         if source != self._asked:
             self._asked, self._reported = source, ()
@@ -51,14 +52,16 @@ class HealthWatch:
         if problem and problem != self.problem:
             self._note(events.HEALTH_UNKNOWN, reason=problem, last_known_stays=True)
         self.problem = problem
-        return self._reported != before
+        self._is_untaken = self._is_untaken or self._reported != before
 
     async def keep(self, take: Callable[[], Awaitable[None]]) -> None:
-        """Ask whenever there is a reason, until cancelled; ``take`` is called where the answer has changed."""
+        """Ask whenever there is a reason, until cancelled; ``take`` is called for each change until it succeeds."""
         while True:
             self._woken.clear()
-            if await self.ask():
+            await self.ask()
+            if self._is_untaken:
                 await take()
+                self._is_untaken = False
             await self._woken.wait()
 
     async def poll(self, clock: Clock) -> None:
