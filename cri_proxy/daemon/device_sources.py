@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -124,13 +123,9 @@ class DeviceSources:
 
     async def begin(self) -> None:
         """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""
-        begun = self.costs.begin(), self.listed.begin(), self._ask_health()
+        # A file that takes its time is not waited for, containers are.
+        begun = self.costs.begin(), self.listed.begin(), self.health.begin(START_SECONDS)
         self._numbers, *_ = await asyncio.gather(self._saved(), *begun)
-
-    async def _ask_health(self) -> None:
-        """Ask for the health of devices; a file that takes its time is not waited for, containers are."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.health.ask(), START_SECONDS)
 
     async def _saved(self) -> DeviceNumbers:
         nothing = DeviceNumbers(boot=await asyncio.to_thread(boot_id, self._root))

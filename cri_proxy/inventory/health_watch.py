@@ -9,6 +9,7 @@ from cri_proxy.clock import Clock
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.inventory.health import DeviceHealth, unknown_devices, with_health, with_last_known
 from cri_proxy.inventory.health_source import ANSWER_SECONDS, NO_HEALTH, HealthSource, health_of
+from cri_proxy.tasks import Tasks
 from cri_proxy.yaml_fields import DocumentError
 from policies.devices import DeviceInventory
 
@@ -30,10 +31,17 @@ class HealthWatch:
         self._asked = NO_HEALTH
         self._reported: tuple[DeviceHealth, ...] = ()
         self._is_untaken = False
+        self._tasks = Tasks()
+        self._first: asyncio.Task[None] | None = None
         self._unknown: tuple[str, ...] = ()
         self._failing: dict[str, str] = {}
         self._woken = asyncio.Event()
         self.problem = ""
+
+    async def begin(self, within_seconds: float) -> None:
+        """Ask, and wait so long at most: an answer that comes later is the first one that ``keep`` takes."""
+        self._first = self._tasks.start(self.ask(), name="health of devices at the start")
+        await asyncio.wait((self._first,), timeout=within_seconds)
 
     async def ask(self) -> None:
         """Ask once."""
@@ -58,7 +66,8 @@ class HealthWatch:
         """Ask whenever there is a reason, until cancelled; ``take`` is called for each change until it succeeds."""
         while True:
             self._woken.clear()
-            await self.ask()
+            first, self._first = self._first, None
+            await (first or self.ask())
             if self._is_untaken:
                 await take()
                 self._is_untaken = False

@@ -1,5 +1,6 @@
 """The health that is known: what was reported last stays where there is no answer, with the reason."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -29,11 +30,15 @@ class Scene:
     def __init__(self, tmp_path: Path) -> None:
         self.path, self.heard = tmp_path / "health", Heard()
         self.source, self.hangs = HealthSource(str(self.path)), False
+        self.answers, self.asked = asyncio.Event(), 0
+        self.answers.set()
         self.watch = HealthWatch(lambda: self.source, self, self.heard.noted)
 
     async def run(self, subject: str, function: Callable[[*Ts], T], *args: *Ts, within_seconds: float) -> T:
         if self.hangs:
             raise FilesFailed(subject, "no answer within 12 s")
+        self.asked += 1
+        await self.answers.wait()
         return await PLAIN_THREADS.run(subject, function, *args, within_seconds=within_seconds)
 
     async def says(self, text: str) -> None:
@@ -127,6 +132,24 @@ async def test_what_could_not_be_taken_is_taken_once_more(tmp_path: Path) -> Non
     await holds("it was asked again", lambda: bool(scene.watch.problem))
     await tasks.cancel()
     assert taken == [[1]]
+
+
+async def test_an_answer_that_comes_late_at_the_start_is_taken_and_nobody_asked_twice(tmp_path: Path) -> None:
+    scene, taken = Scene(tmp_path), list[list[int]]()
+
+    async def take() -> None:
+        taken.append(scene.sick())
+
+    scene.path.write_text("gpu 1 unhealthy")
+    scene.answers.clear()
+    await scene.watch.begin(0.01)
+    assert scene.sick() == []
+    tasks = Tasks()
+    tasks.start(scene.watch.keep(take), name="health")
+    scene.answers.set()
+    await holds("it was taken", lambda: taken == [[1]])
+    await tasks.cancel()
+    assert scene.asked == 1
 
 
 async def test_it_is_asked_again_and_again(tmp_path: Path) -> None:
