@@ -146,6 +146,7 @@ class DevicePlugin:
         self._identifiers = DriverIdentifiers(settings.sources.sysfs_root, FileWorkers(None, most=1))
         self._health = HealthWatch(lambda: settings.health, FileWorkers(None, most=1), log.warning)
         self._known = PluginKnowledge()
+        self._using = asyncio.Lock()
         self._services: dict[str, ResourceService] = {}
         self._registered: dict[str, SocketId] = {}
         self._losses: dict[str, StreamLosses] = {}
@@ -215,6 +216,16 @@ class DevicePlugin:
         self._sockets.ask()  # a type may have its first device
 
     async def _use(self, known: PluginKnowledge) -> None:
+        """Serve what the sources say now, one answer after the other: what came last is served last."""
+        async with self._using:
+            await self._serve_known(known)
+
+    async def _use_again(self) -> None:
+        """Serve what the sources said last, with the health that is known now."""
+        async with self._using:
+            await self._serve_known(self._known)
+
+    async def _serve_known(self, known: PluginKnowledge) -> None:
         for note in known.notes:
             if note not in self._known.notes:
                 self._log.warning(events.MACHINE_NOTE, reason=note)
@@ -235,10 +246,6 @@ class DevicePlugin:
                     lost=partial(self._lose, resource),
                     log=self._log,
                 )
-
-    async def _use_again(self) -> None:
-        """Serve what the sources said last, with the health that is known now."""
-        await self._use(self._known)
 
     def _missing(self) -> frozenset[str]:
         return frozenset(name for name, service in dict(self._services).items() if not service.is_published)
