@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.decision import reference_seconds
 from cri_proxy.kubelet.lister.answers import NodeGrants
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
 from policies.builder import build_policy
 from policies.topology_aware import TopologyAwareOptions
@@ -49,10 +50,10 @@ def kubelet_list() -> bytes:
     return answer.SerializeToString()
 
 
-def answered(policy_grants: tuple[Grant, ...], listed: bytes) -> int:
+def answered(rows: tuple[Row, ...], listed: bytes) -> int:
     """Answer List once and return the bytes of the answer."""
     answer = pb.ListPodResourcesResponse.FromString(listed)
-    NodeGrants.of(_POLICY, policy_grants).add_to_pods(answer.pod_resources)
+    NodeGrants.of(_POLICY, rows).add_to_pods(answer.pod_resources)
     return len(answer.SerializeToString())
 
 
@@ -63,7 +64,8 @@ _POLICY = build_policy("topology-aware", _MACHINE, TopologyAwareOptions(_MACHINE
 def main() -> int:
     """Measure and print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    held, listed, times = tuple(grants()), kubelet_list(), []
+    held = tuple(Row(grant, "sandbox", "id", "running", None, order) for order, grant in enumerate(grants()))
+    listed, times = kubelet_list(), []
     reference = reference_seconds()
     for _ in range(rounds):
         begun = time.process_time()

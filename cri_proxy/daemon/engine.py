@@ -229,7 +229,7 @@ class Engine:
 
         def granted() -> NodeGrants:
             ledger = node.context.ledger
-            return NodeGrants.of(ledger.policy, ledger.allocations.grants)
+            return NodeGrants.of(ledger.policy, ledger.active())
 
         channel = RuntimeClient(f"unix://{root / SOCKET}")
         closing.push_async_callback(channel.close)

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from cri_proxy.cri.devices.names import devices_allocated
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.state.rows import Row
 from policies.base import Grant
 from policies.device_grants import DeviceGrant, DeviceKey, listed_only
 from policies.devices import (
@@ -43,9 +44,10 @@ class NodeGrants:
     grants: Mapping[_Names, Grant]
 
     @classmethod
-    def of(cls, policy: Policy, grants: Iterable[Grant]) -> Self:
-        """Index these grants: the kubelet tells no UID."""
-        requests = ((grant.request, grant) for grant in grants)
+    def of(cls, policy: Policy, rows: Iterable[Row]) -> Self:
+        """Index the grants of these rows. The kubelet tells no UID: of two pods of one name the newest row counts."""
+        oldest_first = sorted(rows, key=lambda row: row.created_order)
+        requests = ((row.grant.request, row.grant) for row in oldest_first)
         return cls(policy, {(r.pod.namespace, r.pod.name, r.container.name): grant for r, grant in requests})
 
     def add_to_pods(self, pods: Iterable[pb.PodResources]) -> None:

@@ -1,6 +1,7 @@
 """What the kubelet answers, and what stands in it once the node's grants are added."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, Piece, VfGroup, VirtualFunction
 from tests.fakes.device_policy import policy_with_devices, two_pairs
+from tests.fakes.grants import request, row, small_policy
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.kubelet.service import devices, pod
 
@@ -18,7 +20,7 @@ MIB = 1 << 20
 
 def granted(site: Site) -> NodeGrants:
     ledger = site.node.context.ledger
-    return NodeGrants.of(ledger.policy, ledger.allocations.grants)
+    return NodeGrants.of(ledger.policy, ledger.active())
 
 
 def added(site: Site, listed: pb.PodResources) -> pb.PodResources:
@@ -45,6 +47,21 @@ async def test_owners_have_their_cpus_and_the_others_none() -> None:
         owner = next(row for row in site.node.context.ledger.active() if row.key.name == "owns")
         assert (list(web.cpu_ids), list(log.cpu_ids)) == (list(owner.grant.owned), [])
         assert len(web.cpu_ids) == 2
+
+
+@pytest.mark.parametrize("newest", ["pod-1", "pod-2"])
+def test_of_two_pods_of_one_name_the_newest_counts(newest: str) -> None:
+    """A pod that is made anew, as that of a StatefulSet, while the last one still ends."""
+    rows = []
+    for uid, owned in (("pod-1", "2"), ("pod-2", "3")):
+        made = row("c", owned=owned)
+        asked = request("c", 1000, uid=uid)
+        asked = replace(asked, pod=replace(asked.pod, name="web"))
+        grant = replace(made.grant, request=asked)
+        rows.append(replace(made, grant=grant, created_order=7 if uid == newest else 5))
+    listed = pod("web", {"c": []})
+    NodeGrants.of(small_policy(), rows).add_to_pods((listed,))
+    assert list(listed.containers[0].cpu_ids) == [2 if newest == "pod-1" else 3]
 
 
 async def test_memory_stands_on_the_nodes_of_its_container_huge_pages_too() -> None:
