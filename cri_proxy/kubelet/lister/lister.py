@@ -21,6 +21,8 @@ LIST: Final = SERVICE + "List"
 GET: Final = SERVICE + "Get"
 MACHINE: Final = SERVICE + "GetAllocatableResources"
 
+_AWAY: Final = "cri-proxy: the kubelet does not answer: "
+
 ANSWER_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 300.0
 """How old an answer of the kubelet may be that stands for one that it does not give: as long as a restart may take."""
@@ -73,11 +75,14 @@ class Lister:
         try:
             answer = pb.GetPodResourcesResponse.FromString(await self._asked(GET, message))
         except CallFailed as error:
-            is_closed = error.code == Code.UNIMPLEMENTED or "disabled" in error.message
-            if not is_closed and error.code != Code.UNAVAILABLE:
+            if error.code == Code.UNIMPLEMENTED or "disabled" in error.message:
+                listed = await self._asked(LIST, b"")
+            elif error.code == Code.UNAVAILABLE:  # it has been waited for
+                listed = self._last(LIST, error.message.removeprefix(_AWAY))
+            else:
                 raise
             wanted = pb.GetPodResourcesRequest.FromString(message)
-            pods = pb.ListPodResourcesResponse.FromString(await self._asked(LIST, b"")).pod_resources
+            pods = pb.ListPodResourcesResponse.FromString(listed).pod_resources
             names = wanted.pod_namespace, wanted.pod_name
             found = next((pod for pod in pods if (pod.namespace, pod.name) == names), None)
             if found is None:
@@ -109,7 +114,7 @@ class Lister:
         age_seconds = self._clock.monotonic_seconds() - since_seconds
         if reply is None or age_seconds > KEPT_SECONDS:
             last = f"; its last answer is {age_seconds:.0f} s old" if reply is not None else ""
-            raise CallFailed(method, Code.UNAVAILABLE, f"cri-proxy: the kubelet does not answer: {why}{last}")
+            raise CallFailed(method, Code.UNAVAILABLE, f"{_AWAY}{why}{last}")
         return reply
 
     def _note_away(self, why: str) -> None:

@@ -90,6 +90,21 @@ async def test_while_the_kubelet_is_away_its_last_answer_counts_for_a_while(
     assert await node.listed() == {"web": [2, 3]}
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_kubelet_that_is_away_is_waited_for_once(is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cri_proxy.kubelet.lister.lister.ANSWER_SECONDS", 0.05)
+    node = Node(KubeletService(WEB))
+    if is_known:
+        await node.listed()
+    node.kubelet.get, node.kubelet.calls = "silent", []
+    if is_known:
+        assert await node.got("web") == [2, 3]
+    else:
+        with pytest.raises(CallFailed, match=r"cri-proxy: the kubelet does not answer: no answer in time$"):
+            await node.got("web")
+    assert node.kubelet.calls == ["Get"]
+
+
 async def test_garbage_is_a_clear_error() -> None:
     with pytest.raises(CallFailed, match="the kubelet's answer cannot be read") as caught:
         await Node(KubeletService(WEB, get="garbage")).got("web")
