@@ -71,6 +71,11 @@ class Lister:
 
     async def _pod(self, message: bytes) -> bytes:
         """Answer Get; where the kubelet is away, or its gate for Get is closed, of the list."""
+        try:
+            wanted = pb.GetPodResourcesRequest.FromString(message)
+        except DecodeError as error:
+            problem = f"cri-proxy: the request cannot be read: {error}"
+            raise CallFailed(GET, Code.INVALID_ARGUMENT, problem) from error
         answer = pb.GetPodResourcesResponse()
         try:
             answer = pb.GetPodResourcesResponse.FromString(await self._asked(GET, message))
@@ -81,7 +86,6 @@ class Lister:
                 listed = self._last(LIST, error.message.removeprefix(_AWAY))
             else:
                 raise
-            wanted = pb.GetPodResourcesRequest.FromString(message)
             pods = pb.ListPodResourcesResponse.FromString(listed).pod_resources
             names = wanted.pod_namespace, wanted.pod_name
             found = next((pod for pod in pods if (pod.namespace, pod.name) == names), None)

@@ -109,3 +109,13 @@ async def test_garbage_is_a_clear_error() -> None:
     with pytest.raises(CallFailed, match="the kubelet's answer cannot be read") as caught:
         await Node(KubeletService(WEB, get="garbage")).got("web")
     assert caught.value.code == 13
+
+
+@pytest.mark.parametrize("how", ["offered", "disabled", "absent"])
+async def test_a_request_that_cannot_be_read_is_the_clients_fault(how: str) -> None:
+    node = Node(KubeletService(WEB))
+    await node.listed()
+    node.kubelet.get = how
+    with pytest.raises(CallFailed, match="cri-proxy: the request cannot be read: ") as caught:
+        await node.lister.call(GET, b"\xff\xff\xff")
+    assert (caught.value.code, node.kubelet.calls) == (3, ["List"])
