@@ -87,6 +87,8 @@ def fit_text(view: "FitView") -> str:
 
 
 def _lines(each: "ContainerFit") -> list[str]:
+    from sysfs.text import plural
+
     lines = [f"{each.container}: annotation without effect: {problem}" for problem in each.problems]
     if each.refused:
         return [*lines, f"{each.container}: would be refused: {each.refused}"]
@@ -98,5 +100,5 @@ def _lines(each: "ContainerFit") -> list[str]:
     for move in each.moves:
         lines.append(f"    moves {move.container}: CPUs {move.cpus_before or 'any'} -> {move.cpus or 'any'}")
     if each.narrowed:
-        lines.append(f"    narrows the shared CPUs of {each.narrowed} containers")
+        lines.append(f"    narrows the shared CPUs of {plural(each.narrowed, 'container')}")
     return lines

@@ -9,6 +9,7 @@ from cri_proxy.foreign_text import visible
 from cri_proxy.simulate.plan.compare import differences
 from cri_proxy.simulate.plan.result import PlannedNode, PlanResult
 from sysfs.cpuset import CpuSet
+from sysfs.text import plural
 
 _STYLE: Final = """
 :root { color-scheme: light dark; }
@@ -58,7 +59,8 @@ def _difference_table(first: PlanResult, second: PlanResult) -> Iterator[str]:
 
 
 def _plan(plan: PlanResult) -> Iterator[str]:
-    yield f"<h1>{_text(plan.title or 'Plan')}</h1><p>{_text(plan.machine)}; {plan.pods} pods {_text(plan.order)}</p>"
+    pods = plural(plan.pods, "pod")
+    yield f"<h1>{_text(plan.title or 'Plan')}</h1><p>{_text(plan.machine)}; {pods} {_text(plan.order)}</p>"
     lines = "".join(f"<li>{_text(line)}</li>" for line in answer_lines(plan))
     notes = "".join(f"<li>note: {_text(note)}</li>" for note in plan.notes)
     yield f"<ul>{lines}{notes}</ul>"
@@ -83,7 +85,7 @@ def _node(node: PlannedNode) -> Iterator[str]:
         for c in node.containers
     ]
     head = ("container", "workload", "kind", "CPUs", "NUMA nodes", "memory nodes", "far memory")
-    yield f"<details><summary>{len(rows)} containers</summary>{_table(head, rows)}</details>"
+    yield f"<details><summary>{plural(len(rows), 'container')}</summary>{_table(head, rows)}</details>"
 
 
 def _package(node: PlannedNode, owner_of: dict[int, str], hues: dict[str, int]) -> Iterator[str]:

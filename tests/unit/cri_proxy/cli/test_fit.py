@@ -2,6 +2,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -109,3 +110,4 @@ def test_the_text_names_places_moves_and_refusals() -> None:
         "d/big/c: would be refused: no room",
         "1 of 2 containers would be placed; nothing was changed",
     ]
+    assert "shared CPUs of 1 container\n" in fit_text(FitView((replace(placed, narrowed=1),)))

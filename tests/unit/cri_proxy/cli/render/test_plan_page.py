@@ -46,3 +46,9 @@ def test_every_cpu_is_a_box_and_an_owner_is_named_on_it() -> None:
     assert [title for title in titles if title.startswith("CPU")] == [
         *("CPU 0: web/c", "CPU 1: shared", "CPU 2: shared", "CPU 3: shared"),
     ]
+
+
+def test_one_thing_is_no_plural() -> None:
+    page = plan_page([replace(PLAN, title="", pods=1)])
+    assert "<summary>1 container</summary>" in page
+    assert "; 1 pod in order" in page
