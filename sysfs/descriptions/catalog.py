@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sysfs.descriptions.machine import SAME_NODE, SAME_PACKAGE
+
+_OTHER_EPYC: Final = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -40,16 +44,25 @@ def _x86(packages: int, nodes: int, cores: int, memory: str) -> dict[str, object
     return {**counts, "memory": memory}
 
 
+def _epyc(nodes: int, cores: int, memory: str) -> dict[str, object]:
+    """Return two packages of AMD EPYC, whose firmware gives the other package a greater distance than the default."""
+    places = [package for package in range(2) for _ in range(nodes)]
+    rows = [[_OTHER_EPYC if other != own else SAME_PACKAGE for other in places] for own in places]
+    for node, row in enumerate(rows):
+        row[node] = SAME_NODE
+    return {**_x86(2, nodes, cores, memory), "distances": rows}
+
+
 _MILAN = "AMD EPYC 7003 data sheet (8 cores and 32 MB of L3 a complex) and tuning guide (NPS)"
 _GENOA = "AMD EPYC 9004 data sheet (8 cores and 32 MB of L3 a complex) and tuning guide (NPS)"
 _ARK = "Intel's product specifications (ark.intel.com)"
-_AWS = "Amazon EC2 user guide, CPU options by instance type, and lscpu there"
+_AWS = "Amazon EC2 instance types (vCPUs and memory)"
 
 CATALOG: Final = (
-    Shape("epyc-7763-2s", "2 x 64 cores, one node a package (NPS1)", _MILAN, _x86(2, 1, 64, "512Gi"), 8),
-    Shape("epyc-7763-2s-nps4", "2 x 64 cores, four nodes a package (NPS4)", _MILAN, _x86(2, 4, 16, "128Gi"), 8),
-    Shape("epyc-9654-2s", "2 x 96 cores, one node a package (NPS1)", _GENOA, _x86(2, 1, 96, "768Gi"), 8),
-    Shape("epyc-9654-2s-nps4", "2 x 96 cores, four nodes a package (NPS4)", _GENOA, _x86(2, 4, 24, "192Gi"), 8),
+    Shape("epyc-7763-2s", "2 x 64 cores, one node a package (NPS1)", _MILAN, _epyc(1, 64, "512Gi"), 8),
+    Shape("epyc-7763-2s-nps4", "2 x 64 cores, four nodes a package (NPS4)", _MILAN, _epyc(4, 16, "128Gi"), 8),
+    Shape("epyc-9654-2s", "2 x 96 cores, one node a package (NPS1)", _GENOA, _epyc(1, 96, "768Gi"), 8),
+    Shape("epyc-9654-2s-nps4", "2 x 96 cores, four nodes a package (NPS4)", _GENOA, _epyc(4, 24, "192Gi"), 8),
     Shape("xeon-6248-2s", "2 x 20 cores", _ARK, _x86(2, 1, 20, "192Gi")),
     Shape("xeon-8380-2s", "2 x 40 cores", _ARK, _x86(2, 1, 40, "256Gi")),
     Shape("xeon-8380-2s-snc2", "2 x 40 cores, two nodes a package (SNC2)", _ARK, _x86(2, 2, 20, "128Gi")),
@@ -65,7 +78,7 @@ CATALOG: Final = (
         "dgx-a100",
         "2 x 64 cores, four nodes a package (EPYC 7742: 4 cores an L3), without its devices",
         "NVIDIA DGX A100 user guide; AMD EPYC 7002 data sheet",
-        _x86(2, 4, 16, "128Gi"),
+        _epyc(4, 16, "128Gi"),
         4,
     ),
     Shape("dgx-h100", "2 x 56 cores, without its devices", "NVIDIA DGX H100 user guide", _x86(2, 1, 56, "1Ti")),

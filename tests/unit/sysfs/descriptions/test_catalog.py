@@ -34,6 +34,21 @@ def test_a_shape_numbers_its_cpus_as_the_machine_does(name: str, cpus: str, node
     assert str(load_machine(name).nodes[nodes].cpus) == cpus
 
 
+@pytest.mark.parametrize(
+    ("name", "distances"),
+    [
+        ("epyc-7763-2s", [10, 32]),
+        ("epyc-9654-2s-nps4", [10, 12, 12, 12, 32, 32, 32, 32]),
+        ("dgx-a100", [10, 12, 12, 12, 32, 32, 32, 32]),
+        ("xeon-8480-2s", [10, 21]),
+    ],
+)
+def test_two_packages_of_epyc_are_farther_apart_than_the_default(name: str, distances: list[int]) -> None:
+    first, *_, last = load_machine(name).nodes
+    assert [distance for _, distance in first.distances] == distances
+    assert sorted(distance for _, distance in last.distances) == distances
+
+
 def test_the_page_lists_every_shape_with_its_source() -> None:
     text = PAGE.read_text()
     for shape in CATALOG:
