@@ -85,7 +85,7 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_DESCRIPTION_BYTES + 1)
     except OSError as error:
-        raise MachineSourceError(str(path), f"it cannot be read: {error.strerror}") from None
+        raise MachineSourceError(str(path), f"cannot be read: {error.strerror}") from None
     if len(data) > MAX_DESCRIPTION_BYTES:
         raise MachineSourceError(str(path), f"it has more than {MAX_DESCRIPTION_BYTES} bytes; is it a description?")
     return data.decode("utf-8", "replace")

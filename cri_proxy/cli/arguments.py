@@ -1,4 +1,4 @@
-"""Arguments that several commands have: paths, numbers of seconds, the machine to look at, a picture to write."""
+"""Arguments that several commands have: paths, numbers of seconds, the machine to look at, a text to write."""
 
 import argparse
 from collections.abc import Callable
@@ -79,9 +79,9 @@ def root_of(spec: str) -> Path:
     return path.parent if path.name == "sys" else path
 
 
-def write_picture(path: Path, text: str) -> None:
-    """Write the text of a picture. Raises CommandFailed."""
+def write_text(path: Path, text: str, what: str = "picture") -> None:
+    """Write the text of a picture, or of ``what`` it is. Raises CommandFailed."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error
+        raise CommandFailed(f"{path}: the {what} cannot be written: {error.strerror or error}") from error

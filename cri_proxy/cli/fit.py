@@ -19,7 +19,9 @@ helm template my-chart | cri-proxy fit - -o json"""
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="manifests, a directory, or - (standard input)")
-    parser.add_argument("--namespace", default="default", help="of what names none (default: default)")
+    parser.add_argument(
+        "--namespace", default="default", help="namespace for objects that do not set one (default: default)"
+    )
     add_admin_option(parser)
 
 

@@ -63,7 +63,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "path", nargs="+", metavar="FILE", help="a manifest, a directory of them, or - (standard input)"
     )
     parser.add_argument("--config", type=Path, metavar="PATH", help="the nodes' configuration (default: the defaults)")
-    parser.add_argument("--namespace", default="default", help="of what names none (default: default)")
+    parser.add_argument(
+        "--namespace", default="default", help="namespace for objects that do not set one (default: default)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from cri_proxy.cli.arguments import argument, write_picture
+from cri_proxy.cli.arguments import argument, write_text
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import COSTS, cost_errors_at, read_costs
@@ -188,7 +188,7 @@ def _draw(document: Document, graph: CostGraph | CannotSelect, selection: Select
     if isinstance(graph, CannotSelect):
         raise document.root.refuse(graph.problem)
     document.args.is_drawn = True
-    write_picture(document.args.picture, visible_lines(dot(graph, selection)))
+    write_text(document.args.picture, visible_lines(dot(graph, selection)))
 
 
 COMMAND = DocumentCommand(OPTIONS, _answer, select_text, plain=_plain, repaired=with_colons)

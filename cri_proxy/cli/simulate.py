@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cri_proxy.cli.arguments import add_path, add_repeated, write_picture
+from cri_proxy.cli.arguments import add_path, add_repeated, write_text
 from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:  # loaded late
@@ -47,7 +47,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="scenarios (docs/reference/scenarios.md) or Kubernetes manifests (docs/reference/planning.md), each with "
         "one or more documents; a directory of manifests; - is standard input",
     )
-    plan = parser.add_argument_group("of manifests")
+    plan = parser.add_argument_group("options for manifests")
     machines = "a name of docs/reference/machines.md, host (default), a directory, an archive, or a description"
     add_repeated(plan, "--machine", "SPEC", f"{machines}; two of them: side by side")
     add_repeated(plan, "--config", "PATH", "the nodes' configuration; two of them: side by side", Path)
@@ -58,7 +58,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="so many nodes of this machine (default 1); or, without FILE, the archives of capture --state in a "
         "directory: what --config changes on each",
     )
-    plan.add_argument("--namespace", default=_DEFAULTS["namespace"], help="of what names none (default: default)")
+    plan.add_argument(
+        "--namespace",
+        default=_DEFAULTS["namespace"],
+        help="namespace for objects that do not set one (default: default)",
+    )
     plan.add_argument(
         "--strategy",
         choices=("spread", "pack"),
@@ -153,7 +157,7 @@ def _plan(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> int
     if args.html is not None:
         from cri_proxy.cli.render.plan_page import plan_page
 
-        write_picture(args.html, plan_page(plans))
+        write_text(args.html, plan_page(plans), "page")
     plain: object = plans[0].json_value() if len(plans) == 1 else comparison(plans[0], plans[1])
     emit(plans, args.output, plan_text, plain=lambda _: plain)
     return int(any(_is_no(plan, args) for plan in plans))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cri_proxy.cli.arguments import add_machine, add_path, machine_of, write_picture
+from cri_proxy.cli.arguments import add_machine, add_path, machine_of, write_text
 from sysfs.model import Machine
 
 HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if args.svg is None:
         emit(machine, args.output, lambda known: outline(known).rstrip(), plain=json_value)
         return 0
-    write_picture(args.svg, picture(machine))
+    write_text(args.svg, picture(machine))
     return 0
 
 

@@ -50,7 +50,7 @@ class PlannedPod:
 
 
 def read_workloads(text: str, source: str, namespace: str) -> Iterator[PlannedWorkload]:
-    """Yield the workloads of a text; ``namespace`` is that of what names none.
+    """Yield the workloads of a text; ``namespace`` is for objects that do not set one.
 
     Raises DocumentError, also for a figure that Kubernetes refuses.
     """

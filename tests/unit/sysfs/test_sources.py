@@ -73,3 +73,8 @@ def test_a_file_that_holds_no_description_is_refused(tmp_path: Path, text: str) 
 def test_an_unknown_name_of_a_machine_is_told_the_one_that_was_meant(spec: str, remedy: str) -> None:
     with pytest.raises(MachineSourceError, match=f"no such directory; {re.escape(remedy)}"):
         load_machine(spec)
+
+
+def test_a_description_that_is_not_there_cannot_be_read() -> None:
+    with pytest.raises(MachineSourceError, match=r"missing\.yaml': cannot be read: No such file"):
+        load_machine("/nowhere/missing.yaml")

@@ -60,6 +60,11 @@ def test_two_machines_are_compared_and_the_page_is_written(simulate: Simulate, t
     assert page.read_text().startswith("<!doctype html>")
 
 
+def test_a_page_that_cannot_be_written_is_no_picture(simulate: Simulate) -> None:
+    status, _, err = simulate(POD.replace("CPUS", "1"), "--html", "/nowhere/plan.html")
+    assert (status, "/nowhere/plan.html: the page cannot be written: No such file" in err) == (1, True)
+
+
 def test_a_configuration_is_read_as_the_daemon_reads_it(simulate: Simulate, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("reservedResources: {cpu: '2'}\n")
