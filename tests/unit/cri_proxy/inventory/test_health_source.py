@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from cri_proxy.inventory.health import DeviceHealth
 from cri_proxy.inventory.health_source import HealthSource, health_of
 from cri_proxy.yaml_fields import DocumentError
+from tests.fakes.waiting import holds
 
 SICK = (DeviceHealth("gpu 0"), DeviceHealth("gpu 1", "fan failed"))
 REPORT = "gpu 0 ok\ngpu 1 unhealthy fan failed\n"
@@ -64,7 +64,7 @@ def test_a_command_that_fails_hangs_or_prints_without_an_end_is_named(tmp_path: 
     assert expected in problem(HealthSource(command=(command,), within_seconds=within))
 
 
-def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
+async def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
     command = program(
         tmp_path,
         f"import os, time\nif not os.fork():\n open('{tmp_path}/pid', 'w').write(str(os.getpid()))\ntime.sleep(60)",
@@ -72,10 +72,7 @@ def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
     assert "no end within 2 s" in problem(HealthSource(command=(command,), within_seconds=2.0))
     pid = int((tmp_path / "pid").read_text())
     # It dies when it next gets a CPU, and is a zombie until its new parent has reaped it.
-    until_seconds = time.monotonic() + 10.0
-    while is_running(pid):
-        assert time.monotonic() < until_seconds
-        time.sleep(0.01)
+    await holds("it has gone", lambda: not is_running(pid))
 
 
 def is_running(pid: int) -> bool:
