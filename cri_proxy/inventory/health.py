@@ -56,8 +56,8 @@ class DeviceHealth:
 def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
     r"""Return the health of each device that a report names, once. Raises DocumentError; an empty report is an error.
 
-    >>> read_health("gpu 0 ok\n0000:2a:00.0 unhealthy fan failed", "/run/health")
-    (DeviceHealth(name='gpu 0', problem=''), DeviceHealth(name='0000:2a:00.0', problem='fan failed'))
+    >>> [(each.name, each.problem) for each in read_health("gpu 0 ok\n0000:2a:00.0 unhealthy fan failed", "/run/h")]
+    [('gpu 0', ''), ('0000:2a:00.0', 'fan failed')]
     """
     if not text.strip():
         raise DocumentError(source, 0, f"an empty report: {_EXPECTED}")
