@@ -25,8 +25,6 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.testbed.pod_kubelet import PodKubelet
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, RUNTIME
@@ -37,6 +35,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.pod_kubelet import PodKubelet
 
 RELAYS: Final = ("splice", "grpc")
 KINDS: Final = ("shared", "exclusive")

@@ -21,8 +21,6 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.testbed.pod_kubelet import PodKubelet
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.create import Variant, start_runtime
@@ -36,6 +34,7 @@ from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.containerd import PrivateContainerd, missing_programs
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.image import BUSYBOX
+from tests.testbed.pod_kubelet import PodKubelet
 
 PODS: Final = 20
 ROUNDS: Final = 5

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tests.testbed.pod_kubelet import PodKubelet
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.installed import ROOT, environment, install
@@ -34,6 +32,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.daemon import run_arguments
+from tests.testbed.pod_kubelet import PodKubelet
 
 MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
 PROCESSES_AT_REST = 3  # the daemon, the launcher of helpers, the store's helper

@@ -28,7 +28,7 @@ KINDS: Final = (
     "qos: burstable, containers: [{name: c, cpu_request: 300m, memory_request: 64Mi}]",
     "qos: besteffort, containers: [{name: c}]",
 )
-BAR_LOOPS: Final = 0.1
+BAR_LOOPS: Final = 0.07
 """Half of it is the decision. On a machine with other work the ratio rises by a quarter: caches are shared."""
 
 

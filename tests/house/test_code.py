@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-from tests.house.tree import PACKAGES, FunctionNode, functions, parsed, python_files, shown
+import pytest
+
+from tests.house.tree import PACKAGES, ROOT, FunctionNode, functions, parsed, python_files, shown
 
 SOURCES = python_files(*PACKAGES)
 DOCUMENTED = Fraction(95, 100)
 FROZEN = Fraction(90, 100)
 RAW_CLOCKS = ("monotonic", "monotonic_ns")
+OWN = {*PACKAGES, "tests", "benchmarks"}
 
 
 def public_things(path: Path) -> Iterator[tuple[str, bool]]:
@@ -129,3 +132,13 @@ def test_the_median_test_is_short() -> None:
         if f.name.startswith("test_")
     )
     assert lengths[len(lengths) // 2] <= 10
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_finds_our_packages_before_it_imports_any(path: Path) -> None:
+    """It is run as a file: what is imported before the path is set is not found, though linters sort it so."""
+    tree = parsed(path)
+    is_run = any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
+    at = next((n.lineno for n in tree.body if "sys.path.insert" in ast.unparse(n)), None)
+    ours = [n.lineno for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").split(".")[0] in OWN]
+    assert not is_run or not ours or (at is not None and at < min(ours))
