@@ -100,8 +100,9 @@ class Inotify:
     def _subscribe(self, present: frozenset[tuple[Path, int, int]]) -> None:
         """Replace all watches. Directories change rarely, and the caller reads the files afterwards anyway."""
         if self._thread is None:
-            self._thread, self._directories = InotifyThread(self._notice), {}
-            self._thread.start()
+            thread = InotifyThread(self._notice)
+            thread.start()  # first: the end of the process may close the watch at any moment, and join it
+            self._thread, self._directories = thread, {}
         descriptor = self._thread.descriptor
         with self._lock:
             for watch in self._directories:

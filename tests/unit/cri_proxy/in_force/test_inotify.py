@@ -192,3 +192,16 @@ def test_no_descriptor_is_left_where_none_remains_for_the_threads_end(
     notices = Inotify(lambda: None)
     assert notices.follow(ConfigLocation(directory / "c.yaml").lookups()) == "inotify: Too many open files"
     assert len(list(Path("/proc/self/fd").iterdir())) == len(before)
+
+
+def test_what_is_closed_while_its_thread_starts_is_no_fault(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends while a helper thread of the event loop still begins to follow."""
+    notices, start = Inotify(lambda: None), threading.Thread.start
+
+    def closed_meanwhile(thread: threading.Thread) -> None:
+        notices.close()
+        start(thread)
+
+    monkeypatch.setattr("cri_proxy.in_force.inotify.InotifyThread.start", closed_meanwhile)
+    assert notices.follow(ConfigLocation(directory / "c.yaml").lookups()) == ""
+    notices.close()
