@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 import sys
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -25,7 +25,6 @@ cri-proxy run --config /etc/cri-proxy/cri-proxy.yaml --take-over
 cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --state-dir /tmp/state"""
 
 _HELPERS_CODE: Final = (
-    "cri_proxy.config.last_known_good",
     "cri_proxy.in_force.text_files",
     "cri_proxy.costs.merge",
     "cri_proxy.inventory.health_source",
@@ -52,7 +51,7 @@ def fork_launcher() -> Launcher:
     """Fork the launcher of helper processes, before anything starts a thread.
 
     The launcher keeps the old copy of each page of memory that the daemon changes later, by counting references if by
-    nothing else: so it is forked with what helpers need and little more.
+    nothing else: so it is forked with what helpers need and little more, before the configuration is read.
     """
     for name in _HELPERS_CODE:
         importlib.import_module(name)
@@ -93,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         load_yaml_of_c()
-        with without_openssl():
-            settings = replace(settings_from(args), takes_over=args.take_over)
-            launcher = fork_launcher()
-            from cri_proxy.daemon import app
-        with closing(launcher):
+        with ExitStack() as opened:
+            with without_openssl():
+                launcher = opened.enter_context(closing(fork_launcher()))
+                settings = replace(settings_from(args), takes_over=args.take_over)
+                from cri_proxy.daemon import app
             return app.run(settings, launcher, leave)
     finally:
         gc.enable()

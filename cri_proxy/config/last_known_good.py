@@ -103,5 +103,5 @@ def _raw(value: object) -> Raw:
     raise ValueError(f"expected a string or a list of strings, got {value!r}")
 
 
-KNOWN_GOOD: Final = StateFile("config-in-force.json", MAX_BYTES, _keys, _read)
+KNOWN_GOOD: Final = StateFile("config-in-force.json", MAX_BYTES, _keys, _read, uncompared=frozenset({"since_seconds"}))
 """The configuration in force; the same one from the same file is not saved again, so that its ``since`` stays."""

@@ -6,7 +6,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
-from cri_proxy.in_force.state_file import StateFile
+from cri_proxy.in_force.state_file import StateFile, find_document, save_document
 from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ class LastGoodWriter(Generic[T]):
         """``event`` is logged when the document cannot be read or written."""
         self._state = state
         self._document = document
+        self._file = state.path / document.name
         self._event = event
         self._next: list[T] = []
         self._is_writing = False
@@ -47,13 +48,15 @@ class LastGoodWriter(Generic[T]):
 
     async def find(self, absent: T) -> T | None:
         """Return what was saved, ``absent`` where nothing was; None where that cannot be used, which is logged."""
-        directory, find = self._state.path, self._document.find
+        most_bytes, file = self._document.most_bytes, self._file
         try:
-            found = await self._state.files.run(str(directory), find, directory, within_seconds=FIND_SECONDS)
+            found = await self._state.files.run(
+                str(file.parent), find_document, file, most_bytes, within_seconds=FIND_SECONDS
+            )
+            return absent if found is None else self._document.value(found[0], str(file))
         except (StoreError, FilesFailed) as error:
             self._state.journal.noted(self._event, reason=str(error))
             return None
-        return absent if found is None else found
 
     def keep(self, value: T) -> None:
         """Write this for the next start, in the background."""
@@ -67,11 +70,17 @@ class LastGoodWriter(Generic[T]):
             while self._next:
                 value = self._next.pop()
                 try:
-                    directory, save = self._state.path, self._document.save
-                    await self._state.files.run(str(directory), save, directory, value, within_seconds=SAVE_SECONDS)
+                    await self._save(value)
                     self.problem = ""
                 except (StoreError, FilesFailed) as error:
                     self.problem = str(error)
                     self._state.journal.noted(self._event, reason=self.problem)
         finally:
             self._is_writing = False
+
+    async def _save(self, value: T) -> None:
+        kind, file = self._document, self._file
+        document, equal = kind.document(value), (kind.most_bytes, kind.uncompared)
+        await self._state.files.run(
+            str(file.parent), save_document, file, document, *equal, within_seconds=SAVE_SECONDS
+        )

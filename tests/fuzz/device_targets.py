@@ -1,5 +1,6 @@
 """The readers of what others say of devices: CDI specifications, drivers, plugins, pods, the links of GPUs."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -48,7 +49,11 @@ def saved_numbers(data: bytes) -> None:
     except StoreError as error:
         assert error.problem
     else:
-        assert NUMBERS.decode(NUMBERS.encode(numbers), "f") == numbers
+        assert NUMBERS.decode(_saved(numbers), "f") == numbers
+
+
+def _saved(numbers: DeviceNumbers) -> bytes:
+    return json.dumps(NUMBERS.document(numbers)).encode()
 
 
 def gpu_links(data: bytes) -> None:
@@ -129,7 +134,7 @@ DEVICE_TARGETS: Final = (
     Target(
         "device-numbers",
         saved_numbers,
-        (NUMBERS.encode(DeviceNumbers((("gpu", "0000:10:00.0", 0), ("rdma", "0000:20:00.0", 3)), "5a9f")),),
+        (_saved(DeviceNumbers((("gpu", "0000:10:00.0", 0), ("rdma", "0000:20:00.0", 3)), "5a9f")),),
     ),
     Target("plugin-variable", plugin_variable, (b"0,1,2", b"1@0000:51:00.1,2:25"), grown=(b"1,", b"12@a:b.c,")),
     Target(

@@ -99,14 +99,11 @@ with without_openssl():
     launcher = fork_launcher()
 helper = launcher.start()
 from functools import partial
-from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
-from cri_proxy.config.model import Config
 from cri_proxy.costs.merge import CostDirectory
-from cri_proxy.in_force.text_files import texts_file
+from cri_proxy.in_force.state_file import find_document, save_document
 from cri_proxy.inventory.merge import InventoryFile
-from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.device_files import locality, mounts, pci_functions
-from cri_proxy.device_files.cdi import CLAIM_KINDS, CdiFiles, ask_cdi
+from cri_proxy.device_files.cdi import CdiFiles, ask_cdi
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS
@@ -127,15 +124,15 @@ helper.call(pci_functions.functions_at, root, ["0000:51:00.1"])
 for source in (CostDirectory(root), InventoryFile(root / "devices.yaml")):
     helper.call(source.lookups)
     helper.call(source.judge, helper.call(source.read), {})
-for document in (KNOWN_GOOD, NUMBERS, CLAIM_KINDS, texts_file("texts.json")):
-    helper.call(document.find, root)
-helper.call(KNOWN_GOOD.save, root / "state", KnownGood(Config(), root, root, "", "", 0.0))
+helper.call(find_document, root / "texts.json", 9)
+helper.call(save_document, root / "state" / "texts.json", {}, 9, frozenset())
 helper.call(kubelet_state.read_managers, root)
 helper.call(list_directories, root)
 helper.call(note_holder, root / "lock", "1")
 helper.call(session._in_helper, root / "state.db", session.LocalSession.open, 1.0)
 print("late:", sorted(helper.call(eval, LOADED) - before))
 unused = {"asyncio", "structlog", "google.protobuf", "ssl", "logging", "difflib", "tomllib", "policies.hints.policies"}
+unused |= {"cri_proxy.config.model"}
 print("in all:", sorted(helper.call(eval, LOADED) & unused))
 
 import asyncio, hashlib
