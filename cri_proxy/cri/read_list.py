@@ -3,7 +3,7 @@
 protobuf parses a message as a whole: one byte that is no UTF-8 in one annotation hides a node's containers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -12,15 +12,19 @@ from google.protobuf.message import DecodeError, Message
 # Runtimes name directories by their ids, so none is longer than a file's name (Linux, NAME_MAX).
 MAX_ID_CHARACTERS: Final = 255
 
+# As messages an item takes four times its bytes, and Python gives back only what no later allocation has settled in.
+_PART_BYTES: Final = 1 << 14
+
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 _MAX_VARINT_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Items(Generic[M]):
-    """The items of a list that can be read, and how many cannot."""
+class Items(Generic[T]):
+    """What was taken of the items of a list that can be read, and how many cannot."""
 
-    readable: tuple[M, ...]
+    readable: tuple[T, ...]
     unreadable: int = 0
 
 
@@ -33,17 +37,33 @@ def is_usable_id(text: str) -> bool:
     return 0 < len(text) <= MAX_ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
 
 
-def read_items(reply_kind: type[Message], kind: type[M], reply: bytes) -> Items[M]:
-    """Return the items of a list's reply, which are its field 1; of a damaged item what can be read.
+def read_items(reply_kind: type[Message], kind: type[M], reply: bytes, take: Callable[[M], T]) -> Items[T]:
+    """Return what ``take`` makes of the items of a list's reply, which are its field 1; of a damaged one what is left.
 
-    An item without a usable id counts as unreadable. Raises DecodeError when the reply is no list of items at all.
+    It keeps nothing of an item: they are read in parts. An item without a usable id counts as unreadable. Raises
+    DecodeError when the reply is no list of items at all.
     """
-    try:
-        items = list(getattr(reply_kind.FromString(reply), reply_kind.DESCRIPTOR.fields_by_number[1].name))
-    except DecodeError:
-        items = [_read_item(kind, value) for number, value in _fields(reply) if number == 1]
-    readable = tuple(item for item in items if item is not None and is_usable_id(item.id))
-    return Items(readable, len(items) - len(readable))
+    name = reply_kind.DESCRIPTOR.fields_by_number[1].name
+    taken, count = [], 0
+    for part in _groups(reply):
+        try:
+            items = list(getattr(reply_kind.FromString(part), name))
+        except DecodeError:
+            items = [_read_item(kind, value) for number, value in _fields(part) if number == 1]
+        count += len(items)
+        taken += [take(item) for item in items if item is not None and is_usable_id(item.id)]
+    return Items(tuple(taken), count - len(taken))
+
+
+def _groups(reply: bytes) -> Iterator[bytes]:
+    """Cut a reply into groups of whole fields. Raises DecodeError."""
+    start = end = 0
+    for field in _parts(reply):
+        end += len(field)
+        if end - start >= _PART_BYTES:
+            yield reply[start:end]
+            start = end
+    yield reply[start:]
 
 
 def _read_item(kind: type[M], data: bytes) -> M | None:

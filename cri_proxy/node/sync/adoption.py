@@ -286,4 +286,4 @@ def _devices_of(request: Request) -> tuple[DeviceGrant, ...]:
 
 def _shown(container: LiveContainer) -> tuple[object, ...]:
     """Return the listed properties of a container on which its reading depends; small, whatever its annotations."""
-    return container.state, container.created_at_ns, hash(frozenset(container.annotations.items()))
+    return container.state, container.created_at_ns, container.annotations_hash

@@ -1,7 +1,7 @@
 """Query the runtime over the proxy's channel: its containers as frozen values, verbose statuses as CRI messages."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -35,7 +35,7 @@ class LiveContainer:
     state: RowState
     created_at_ns: int
     grant_annotation: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    annotations_hash: int = 0
     is_abandoned: bool = False
 
     @property
@@ -59,15 +59,19 @@ class LiveNode:
 
 async def list_node(channel: RuntimeChannel) -> LiveNode:
     """List all sandboxes and containers. Raises CallFailed and RuntimeUnavailable."""
-    read = partial(read_items, pb.ListPodSandboxResponse, pb.PodSandbox)
+
+    def take(sandbox: pb.PodSandbox) -> tuple[str, str, bool]:
+        return sandbox.id, sandbox.metadata.uid or sandbox.id, sandbox.state == pb.SANDBOX_NOTREADY
+
+    read = partial(read_items, pb.ListPodSandboxResponse, pb.PodSandbox, take=take)
     sandboxes = await ask(channel, pb.ListPodSandboxRequest(), read, timeout_seconds=LIST_TIMEOUT_SECONDS)
-    pod_uids = {s.id: s.metadata.uid or s.id for s in sandboxes.readable}
+    pod_uids = {sandbox_id: pod_uid for sandbox_id, pod_uid, _ in sandboxes.readable}
     listed = await list_containers(channel, pod_uids)
-    stopped = frozenset(s.id for s in sandboxes.readable if s.state == pb.SANDBOX_NOTREADY)
+    stopped = frozenset(sandbox_id for sandbox_id, _, is_stopped in sandboxes.readable if is_stopped)
     return LiveNode(listed.containers, frozenset(pod_uids), listed.unreadable + sandboxes.unreadable, stopped)
 
 
-async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, sandbox_id: str = "") -> LiveNode:
+async def list_containers(channel: RuntimeChannel, pod_uids: Mapping[str, str], *, sandbox_id: str = "") -> LiveNode:
     """List the containers of the node, or of one sandbox, without the sandboxes; ``pod_uids`` maps those to pods.
 
     For a sandbox that is not in ``pod_uids`` the kubelet's label io.kubernetes.pod.uid counts; without any uid (crictl
@@ -76,21 +80,21 @@ async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, 
     request = pb.ListContainersRequest()
     if sandbox_id:
         request.filter.pod_sandbox_id = sandbox_id
-    read = partial(read_items, pb.ListContainersResponse, pb.Container)
+    read = partial(read_items, pb.ListContainersResponse, pb.Container, take=partial(_live, pod_uids=pod_uids))
     listed = await ask(channel, request, read, timeout_seconds=LIST_TIMEOUT_SECONDS)
-    containers = tuple(
-        LiveContainer(
-            id=c.id,
-            sandbox_id=c.pod_sandbox_id,
-            key=ContainerKey(_pod_uid(c, pod_uids), c.metadata.name),
-            state=_STATES.get(c.state, "exited"),
-            created_at_ns=c.created_at,
-            grant_annotation=c.annotations.get(GRANT_KEY, ""),
-            annotations=c.annotations,
-        )
-        for c in listed.readable
+    return LiveNode(listed.readable, frozenset(), listed.unreadable)
+
+
+def _live(container: pb.Container, pod_uids: Mapping[str, str]) -> LiveContainer:
+    return LiveContainer(
+        id=container.id,
+        sandbox_id=container.pod_sandbox_id,
+        key=ContainerKey(_pod_uid(container, pod_uids), container.metadata.name),
+        state=_STATES.get(container.state, "exited"),
+        created_at_ns=container.created_at,
+        grant_annotation=container.annotations.get(GRANT_KEY, ""),
+        annotations_hash=hash(frozenset(container.annotations.items())),
     )
-    return LiveNode(containers, frozenset(), listed.unreadable)
 
 
 async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
@@ -117,6 +121,6 @@ async def container_events(channel: RuntimeChannel) -> AsyncIterator[pb.Containe
         yield event
 
 
-def _pod_uid(container: pb.Container, pod_uids: dict[str, str]) -> str:
+def _pod_uid(container: pb.Container, pod_uids: Mapping[str, str]) -> str:
     sandbox_id = container.pod_sandbox_id
     return pod_uids.get(sandbox_id) or container.labels.get("io.kubernetes.pod.uid", "") or sandbox_id

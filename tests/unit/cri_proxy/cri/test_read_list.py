@@ -13,8 +13,8 @@ def listed(*names: str) -> bytes:
 
 
 def ids(reply: bytes) -> tuple[list[str], int]:
-    items = read_items(pb.ListContainersResponse, pb.Container, reply)
-    return [c.id for c in items.readable], items.unreadable
+    items = read_items(pb.ListContainersResponse, pb.Container, reply, lambda container: container.id)
+    return list(items.readable), items.unreadable
 
 
 def test_a_list_that_can_be_read_is_read() -> None:
@@ -22,11 +22,12 @@ def test_a_list_that_can_be_read_is_read() -> None:
 
 
 def test_of_an_item_with_a_damaged_annotation_the_rest_is_read() -> None:
-    items = read_items(pb.ListContainersResponse, pb.Container, listed("a", "b").replace(b"of a", b"of \xff"))
-    assert [(c.id, c.pod_sandbox_id, dict(c.annotations)) for c in items.readable] == [
-        ("a", "s", {}),
-        ("b", "s", {"k": "of b"}),
-    ]
+    def take(container: pb.Container) -> tuple[str, str, dict[str, str]]:
+        return container.id, container.pod_sandbox_id, dict(container.annotations)
+
+    reply = listed("a", "b").replace(b"of a", b"of \xff")
+    items = read_items(pb.ListContainersResponse, pb.Container, reply, take)
+    assert items.readable == (("a", "s", {}), ("b", "s", {"k": "of b"}))
     assert items.unreadable == 0
 
 
@@ -43,6 +44,12 @@ def test_an_id_that_is_no_text_is_counted() -> None:
 def test_what_is_no_list_at_all_is_an_error(reply: bytes) -> None:
     with pytest.raises(DecodeError):
         ids(reply)
+
+
+def test_a_list_that_is_read_in_parts_is_whole() -> None:
+    names = [f"c{i}" for i in range(2000)]
+    assert ids(listed(*names)) == (names, 0)
+    assert ids(listed(*names).replace(b"of c999", b"of \xff999")) == (names, 0)
 
 
 @given(st.binary(max_size=64))
