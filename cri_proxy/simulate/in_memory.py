@@ -27,7 +27,7 @@ class WholeRecords(Records):
         )
 
     def _kept_of(self, packed: PackedDecision) -> KeptDecision:
-        return KeptDecision(packed, b"")
+        return KeptDecision(packed, b"", b"")
 
     def _read(self, kept: KeptDecision) -> DecisionRecord:
         if not isinstance(kept.packed, WholeDecision):
