@@ -2,6 +2,6 @@
 
 from cri_proxy.daemon.late_modules import load_late
 
-# Before dataclasses and asyncio, which import inspect, and that Python's parser, for what a daemon does not do; pathlib
-# and traceback import the others. 1.4 MB, in the launcher of helpers too.
-load_late("inspect", "ipaddress", "textwrap")
+# Before dataclasses and asyncio, which import inspect, and that Python's parser, for what no daemon does; pathlib,
+# traceback, asyncio, protobuf and our search over costs import the others. 2 MB, most of it in the helpers' launcher.
+load_late("inspect", "ipaddress", "textwrap", "locale", "subprocess", "calendar", "random", "asyncio.sslproto")

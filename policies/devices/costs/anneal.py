@@ -1,8 +1,8 @@
 """Improve a set by simulated annealing: random replacements inside a layer, then those that make it cheaper."""
 
+import random
 from collections.abc import Sequence
 from math import exp, sqrt
-from random import Random
 
 from policies.devices.costs.graph import CostGraph
 
@@ -11,7 +11,7 @@ WALK_STEPS = 2000
 SETTLING_LOOKS = 20_000
 
 
-def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK_STEPS) -> list[int]:
+def anneal(graph: CostGraph, start: list[int], seed: int, steps: int = WALK_STEPS) -> list[int]:
     """Return the cheapest set that the walk from ``start`` meets, settled.
 
     The temperature falls in equal steps from the spread of what single replacements change at the start.
@@ -28,14 +28,15 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK
     # The standard deviation. statistics.pstdev takes ten times as long as the walk for 4,000 changes.
     hot = sqrt(len(changes) * sum(change * change for change in changes) - sum(changes) ** 2) / len(changes) or 1.0
     best, best_change, change = list(counts), 0, 0
+    drawn = random.Random(seed)
     for step in range(steps):
-        at = random.randrange(len(chosen))
+        at = drawn.randrange(len(chosen))
         old = chosen[at]
-        new = rows[old][random.randrange(len(rows[old]))]
+        new = rows[old][drawn.randrange(len(rows[old]))]
         if counts[new] == sizes[new]:
             continue
         delta = links[new] - pair[old][new] - links[old] + pair[old][old]
-        if delta > 0 and random.random() >= exp(-delta / (hot * (1 - step / steps))):
+        if delta > 0 and drawn.random() >= exp(-delta / (hot * (1 - step / steps))):
             continue
         counts[old] -= 1
         counts[new] += 1

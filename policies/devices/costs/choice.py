@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from random import Random
 
 from policies.devices.costs.anneal import WALK_STEPS, anneal
 from policies.devices.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
@@ -111,13 +110,13 @@ def _search(
     if options.method is SelectMethod.GREEDY:
         return options.method, Found(tuple(first), graph.cost(first))
     if options.method is SelectMethod.ANNEAL:
-        walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+        walked = anneal(graph, first, options.seed, options.walk_steps)
         return options.method, Found(tuple(walked), graph.cost(walked))
     search = ExactSearch(graph, first)
     found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
     if found.is_proved:
         return SelectMethod.EXACT, found
-    walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+    walked = anneal(graph, first, options.seed, options.walk_steps)
     search.offer(walked)
     found = search.run(options.steps, is_over)
     if options.method is SelectMethod.EXACT or found.is_proved:
