@@ -33,6 +33,18 @@ def keeps_affinity(version: str) -> bool:
     return numbers < (1, 2, 7) or numbers == (1, 3, 0)
 
 
+def affinity_remedy(cpus: str) -> str:
+    """Return what to do about an affinity of the runtime on a node with these CPUs, '' for unknown ones.
+
+    An empty ``CPUAffinity=`` is no remedy: the unit then has that of systemd itself, where ``system.conf`` sets one.
+
+    >>> affinity_remedy("0-7")
+    "upgrade runc to 1.2.7, 1.3.1 or later, or set CPUAffinity=0-7 in a drop-in of the runtime's unit and restart it"
+    """
+    value = f"CPUAffinity={cpus}" if cpus else "CPUAffinity= with all CPUs"
+    return f"upgrade runc to 1.2.7, 1.3.1 or later, or set {value} in a drop-in of the runtime's unit and restart it"
+
+
 def reverses_masks(version: str) -> bool:
     """Return whether a runc of this version sends systemd its masks in the wrong byte order; False for no version.
 

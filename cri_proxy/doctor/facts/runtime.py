@@ -106,11 +106,12 @@ def program_version(root: Path, program: str) -> str:
 def read_affinity(root: Path, units: Iterable[str]) -> tuple[CpuSet | None, str]:
     """Return the CPUs to which systemd keeps the first of these units that sets them, and the file that does. Blocks.
 
-    None: all CPUs; of several files it is the last one, '' where none sets any.
+    None: all CPUs; of several files it is the last one, '' where none sets any. A unit whose list is reset has the CPUs
+    of systemd itself.
     """
     for unit in units:
         found = _merged(unit_files(root, unit), "Service")
-        if found[1]:
+        if found[0] is not None:
             return found
     return _merged(_manager_files(root), "Manager")
 
@@ -125,8 +126,8 @@ def _merged(files: Iterable[KubeletFile], section: str) -> tuple[CpuSet | None, 
     for file in files:
         for key, value in assignments(file.text or "", section):
             if key == _AFFINITY:
-                cpus, path = _cpus(value), file.path
-                merged = merged | cpus if cpus else CpuSet()
+                cpus = _cpus(value)
+                merged, path = (merged | cpus, file.path) if cpus else (CpuSet(), "")
     return merged or None, path
 
 

@@ -7,7 +7,7 @@ from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.reservation import reservation_gap
 from cri_proxy.kubelet.settings import CGROUP_DRIVER, HOSTNAME
-from cri_proxy.runtime.runc import keeps_affinity, reverses_masks
+from cri_proxy.runtime.runc import affinity_remedy, keeps_affinity, reverses_masks
 
 SYSTEMD: Final = "systemd"
 _KEEPS_AFFINITY: Final = (6, 2)  # the first Linux that keeps an affinity when a process enters a cpuset
@@ -108,8 +108,7 @@ def cpu_affinity(facts: HostFacts) -> Iterator[Finding]:
     yield FindingCode.CPU_AFFINITY.finding(
         f"{runtime.affinity_file} sets CPUAffinity={runtime.affinity} for the runtime, and its containers inherit it"
         f"{unknown}: they run on those of their CPUs alone, whatever their cpuset holds",
-        "upgrade runc to 1.2.7, 1.3.1 or later, or set an empty CPUAffinity= in a drop-in of the runtime's unit and "
-        "restart it; containers that run already keep theirs",
+        f"{affinity_remedy(str(facts.cpus.online) if facts.cpus else '')}; containers that run already keep theirs",
     )
 
 

@@ -14,14 +14,10 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.node.context import Context
+from cri_proxy.runtime.runc import affinity_remedy
 from cri_proxy.state.rows import Row
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.text import some
-
-REMEDY = (
-    "upgrade runc to 1.2.7, 1.3.1 or later, or set an empty CPUAffinity= in a drop-in of the runtime's unit and "
-    "restart it; then restart the containers"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ class NarrowedContainers:
             return
         text = (
             f"its first process runs on CPUs {allowed.cpus} of {whole}, by the CPU affinity of the runtime "
-            f"({allowed.parent}): {REMEDY}"
+            f"({allowed.parent}): {self._remedy()}"
         )
         self._narrowed[row.container_id] = str(row.name)
         self._context.journal.noted_of(row, events.NARROWED, reason=text)
@@ -96,7 +92,10 @@ class NarrowedContainers:
         if not self._narrowed:
             return ()
         names = some(sorted(self._narrowed.values()), 3)
-        return (f"the CPU affinity of the runtime keeps from a part of their CPUs: {names}; {REMEDY}",)
+        return (f"the CPU affinity of the runtime keeps from a part of their CPUs: {names}; {self._remedy()}",)
+
+    def _remedy(self) -> str:
+        return f"{affinity_remedy(str(self._context.ledger.policy.machine.online))}; then restart the containers"
 
     def keep(self, container_ids: Collection[str]) -> None:
         """Forget all containers but these."""

@@ -126,6 +126,12 @@ def test_what_is_not_known_of_kernel_and_runc_is_said() -> None:
     assert "/etc/systemd/system.conf sets CPUAffinity=0-3" in with_affinity("0-3")[0]
 
 
+def test_the_remedy_of_an_affinity_names_all_cpus_since_an_empty_one_leaves_that_of_systemd() -> None:
+    runtime = RuntimeFacts(affinity=CpuSet.parse("0-3"), affinity_file="/etc/systemd/system.conf")
+    assert "set CPUAffinity=0-7 in a drop-in" in only(cpu_affinity, healthy(runtime=runtime)).remedy
+    assert "CPUAffinity= with all CPUs" in only(cpu_affinity, healthy(runtime=runtime, cpus=None)).remedy
+
+
 def test_beside_a_cgroup_of_its_own_the_reservation_is_an_amount_where_it_stands() -> None:
     text = f"{WIRED}kubeReserved: {{cpu: 110m}}\nkubeReservedCgroup: /runtime\n"
     found = only(reservation, healthy(kubelet=kubelet(text), cpus=cpus(reserved="0-1")))
