@@ -46,7 +46,9 @@ def examine(facts: HostFacts) -> DoctorReport:
     """Return the report of these facts: what to change, and what was seen."""
     unseen = (("the node's CPUs", facts.no_cpus), ("whom the running kubelet talks to", facts.no_connections))
     sentences = tuple(f"{what}: {why}" for what, why in unseen if why)
-    return DoctorReport(tuple(_seen(facts)), _ordered(RULES, facts), sentences)
+    # Where cri-proxy cannot be used, nothing else is worth a change.
+    rules = (distribution.distribution,) if facts.kubelet.distribution.why_not else RULES
+    return DoctorReport(tuple(_seen(facts)), _ordered(rules, facts), sentences)
 
 
 def examine_removal(facts: HostFacts) -> DoctorReport:

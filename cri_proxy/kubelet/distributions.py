@@ -51,16 +51,17 @@ class KubernetesDistribution:
     @property
     def stop(self) -> str:
         """Return the command that stops the kubelet."""
-        return (
-            self.restart.replace("restart", "stop")
-            if "restart" in self.restart
-            else _RESTART.replace("restart", "stop")
-        )
+        return (_RESTART if self.is_booted else self.restart).replace("restart", "stop")
+
+    @property
+    def is_booted(self) -> bool:
+        """Return whether the kubelet takes what was changed at the node's next boot only."""
+        return "restart" not in self.restart
 
     @property
     def is_service_of_its_own(self) -> bool:
         """Return whether the kubelet runs inside another service, or in one of another name."""
-        return "restart" in self.restart and self.restart != _RESTART
+        return not self.is_booted and self.restart != _RESTART
 
     def lasting(self, edit: Edit) -> Edit:
         """Return the edit in the place where it lasts: files that are written at each start hold no change."""

@@ -30,6 +30,8 @@ def in_steps(found: KubernetesDistribution, edits: Sequence[Edit], after: str = 
     stop, start = "stop the kubelet", "start the kubelet"
     if found.is_service_of_its_own:
         stop, start = f"{stop} ({found.stop})", f"{start} ({found.restart})"
+    elif found.is_booted:
+        start = found.restart
     return ", ".join(("drain the node", stop, *map(str, edits), f"{start}{after}"))
 
 

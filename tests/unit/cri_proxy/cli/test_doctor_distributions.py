@@ -40,8 +40,8 @@ def said(root: MadeUpRoot, output: Output) -> str:
         ),
         ("kubespray", ("kubelet_custom_flags",), ()),
         ("kubeadm", ("remove cpuManagerPolicyOptions from /var/lib/kubelet/config.yaml",), ()),
-        ("Talos", ("cannot be used: its root is read-only",), ()),
-        ("Bottlerocket", ("cannot be used: its root is read-only",), ()),
+        ("Talos", ("cannot be used: its root is read-only", "1 thing must be mended"), ("give the kubelet",)),
+        ("Bottlerocket", ("cannot be used: its root is read-only", "1 thing must be mended"), ("give the kubelet",)),
     ],
 )
 def test_a_node_of_a_distribution_is_told_its_own_places(

@@ -26,6 +26,10 @@ def test_where_the_kubelet_is_no_service_the_steps_name_the_one_that_runs_it() -
     assert {name for name, remedy in remedies.items() if "stop the kubelet, " in remedy} == {
         *("Talos", "Bottlerocket", "EKS (nodeadm, AL2023)", "kubespray", "kubeadm")
     }
+    eks = remedies["EKS (nodeadm, AL2023)"]
+    assert eks.endswith(
+        "delete /var/lib/kubelet/cpu_manager_state, reboot the node, or replace it by one of the new user data"
+    )
     assert "stop the kubelet (systemctl stop k3s (or k3s-agent)), " in remedies["k3s"]
     assert remedies["k3s"].endswith("start the kubelet (systemctl restart k3s (or k3s-agent))")
 
