@@ -53,7 +53,7 @@ class FindingCode(Enum):
     MEMORY_MANAGER = _M, "The kubelet's memory manager pins containers too"
     ENDPOINT_HIDDEN = _M, "An environment file takes the effect from the unit's drop-in"
     ENDPOINT = _M, "The kubelet's next start uses another endpoint than cri-proxy's"
-    MANAGER_STATE = _M, "A state file of a former manager keeps the kubelet from starting"
+    MANAGER_STATE = _M, "A manager's state file, of a former policy or damaged, keeps the kubelet from starting"
     KUBELET_REFUSES = (
         _M,
         "The kubelet's next start ends with an error: values that exclude each other, or that it lacks",

@@ -27,6 +27,7 @@ SYSTEM_CGROUP, KUBE_CGROUP = "systemReservedCgroup", "kubeReservedCgroup"
 ENFORCED: Final = "enforceNodeAllocatable"
 CGROUPS_PER_QOS: Final = "cgroupsPerQOS"
 FEATURE_GATES: Final = "featureGates"
+EVICTION_HARD, MERGED_EVICTION = "evictionHard", "mergeDefaultEvictionSettings"
 HOSTNAME: Final = "hostname-override"
 ROOT_DIRECTORY: Final = "root-dir"
 CONFIG: Final = "config"
@@ -47,6 +48,7 @@ _KEYS: Final = {
     KUBE_CGROUP: ("kube-reserved-cgroup", ""),
     ENFORCED: ("enforce-node-allocatable", "pods"),
     CGROUPS_PER_QOS: ("cgroups-per-qos", "true"),
+    MERGED_EVICTION: ("", "false"),
 }
 # Mappings, whose entries are settings of their own, as systemReserved.cpu.
 _MAPPINGS: Final = {
@@ -55,8 +57,9 @@ _MAPPINGS: Final = {
     SYSTEM_RESERVED: "system-reserved",
     KUBE_RESERVED: "kube-reserved",
     FEATURE_GATES: "feature-gates",
+    EVICTION_HARD: "eviction-hard",
 }
-_BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES)
+_BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES, MERGED_EVICTION)
 # Flags without a key in the file.
 _FLAGS: Final = {HOSTNAME: "", ROOT_DIRECTORY: "/var/lib/kubelet", CONFIG: "", CONFIG_DIRECTORY: ""}
 _KIND: Final = ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
@@ -275,7 +278,7 @@ def flag_settings(words: Sequence[Word]) -> Iterator[Setting]:
             value = words[at + 1].text if at + 1 < len(words) else ""
         found[name.replace("_", "-")] = value, word.where
     for key, (flag, _) in _KEYS.items():
-        if flag in found:
+        if flag and flag in found:
             value, where = found[flag]
             yield Setting(key, value, f"{where}, --{flag}")
     for mapping, flag in _MAPPINGS.items():
@@ -283,6 +286,7 @@ def flag_settings(words: Sequence[Word]) -> Iterator[Setting]:
             value, where = found[flag]
             place = f"{where}, --{flag}"
             yield Setting(mapping, value, place)
-            for name, _, text in (pair.partition("=") for pair in value.split(",") if pair):
+            sign = "<" if mapping == EVICTION_HARD else "="
+            for name, _, text in (pair.partition(sign) for pair in value.split(",") if pair):
                 yield Setting(f"{mapping}.{name.strip()}", text.strip(), place)
     yield from (Setting(flag, *found[flag]) for flag in _FLAGS if flag in found)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from cri_proxy.doctor.catalog import Finding
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.doctor.report import examine
-from cri_proxy.doctor.rules.managers import is_off
+from cri_proxy.doctor.rules.managers import is_off, start_host
 from cri_proxy.kubelet.edits import Edit
 from cri_proxy.kubelet.settings import CPU_POLICY, ENDPOINT, MEMORY_POLICY
-from cri_proxy.kubelet.start_rules import StartHost, start_problems
+from cri_proxy.kubelet.start_rules.rules import start_problems
 from tests.fakes.applied_edits import apply
 from tests.fakes.made_up_roots import ROOTS, MadeUpRoot, looked_at, written
 
@@ -31,6 +31,11 @@ LINES = (
     'reservedSystemCPUs: "0"',
     'reservedSystemCPUs: "0,99"',
     'kubeReserved: {cpu: "1"}',
+    'kubeReserved: {cpu: one, hugepages-1Gi: "1"}',
+    "reservedMemory: [{numaNode: 7, limits: {memory: 1Gi}}]",
+    'systemReserved: {memory: "999Gi"}',
+    "featureGates: {CPUManagerPolicyOptions: false, TopologyManagerPolicyOptions: false}",
+    'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "4"}',
     'systemReserved: {cpu: "99"}',
     "kubeReservedCgroup: /runtime",
     "enforceNodeAllocatable: [pods, system-reserved]",
@@ -44,8 +49,7 @@ CONFIGURED = tuple(name for name, root in ROOTS.items() if root.config)
 def reasons(facts: HostFacts) -> set[str]:
     """Why the kubelet would end at its next start, each as the first key to change, or as a former state."""
     assert facts.cpus is not None
-    host = StartHost(facts.kubelet.minor, facts.cpus.online)
-    found = {problem.edits[0].key for problem in start_problems(facts.kubelet.next, host)}
+    found = {problem.edits[0].key for problem in start_problems(facts.kubelet.next, start_host(facts))}
     return found | {finding.code for finding in examine(facts).findings if finding.code == "manager-state"}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cri_proxy.kubelet.start_rules import BY_SOCKET, CPU_OPTIONS
+from cri_proxy.kubelet.start_rules.options import BY_SOCKET, CPU_OPTIONS
 from cri_proxy.yaml_fields import YamlField
 from policies.hints import CpuProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet

@@ -11,7 +11,7 @@ from cri_proxy.kubelet.settings import CONFIG, KubeletFile, KubeletSettings
 from cri_proxy.kubelet.unit import KubeletUnit
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.unix_socket import socket_path
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
 Inode = tuple[int, int]
@@ -187,6 +187,15 @@ class ClaimFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HardwareFacts:
+    """The machine as the kubelet counts it: NUMA nodes, packages, memory; empty and 0 where unknown."""
+
+    nodes: NodeSet = NodeSet()
+    packages: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Everything that was seen.
 
@@ -201,6 +210,7 @@ class HostFacts:
     cgroups: CgroupFacts = CgroupFacts()
     nri: NriFacts = NriFacts()
     cpus: NodeCpus | None = None
+    hardware: HardwareFacts = HardwareFacts()
     processes: tuple[ProcessFacts, ...] = ()
     claims: ClaimFacts = ClaimFacts()
     access: tuple[Access, ...] = ()

@@ -85,17 +85,18 @@ def look_at_node(places: Places) -> model.HostFacts:
         is_enabled=is_enabled(root, kubelet.unit.files),
     )
     try:
-        cpus: NodeCpus | None = node_cpus(root, config)
+        found: tuple[NodeCpus | None, model.HardwareFacts] = node_cpus(root, config)
         no_cpus = ""
     except (ConfigError, SysfsBaseError) as error:
-        cpus, no_cpus = None, str(error)
+        found, no_cpus = (None, model.HardwareFacts()), str(error)
     return model.HostFacts(
         proxy,
         kubelet,
         runtime=_runtime(root, config.runtime_endpoint, processes, kubelet.distribution),
         cgroups=_cgroups(root),
         nri=_nri(root, connections),
-        cpus=cpus,
+        cpus=found[0],
+        hardware=found[1],
         processes=processes,
         claims=model.ClaimFacts(config.claims == "honour", CdiFiles(root).with_variables(VARIABLE_PREFIX)),
         access=tuple(read_access(root, config, answers.config_file)),

@@ -13,13 +13,14 @@ from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.config.settings import ADMIN_SOCKET
-from cri_proxy.doctor.facts.model import Access, ProxyFacts
+from cri_proxy.doctor.facts.model import Access, HardwareFacts, ProxyFacts
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.unit import DIRECTORIES
 from cri_proxy.private_files import shared_problem
 from cri_proxy.unix_socket import socket_path
+from sysfs.cpuset import NodeSet
 from sysfs.discover import discover
 
 UNIT: Final = "cri-proxy.service"
@@ -166,12 +167,14 @@ def _socket_access(root: Path, path: Path, model: Path | None) -> Iterator[Acces
         yield Access(str(path), problem if extra else "")
 
 
-def node_cpus(root: Path, config: Config) -> NodeCpus:
-    """Return the CPUs of the machine below ``root`` as this configuration divides them.
+def node_cpus(root: Path, config: Config) -> tuple[NodeCpus, HardwareFacts]:
+    """Return the CPUs of the machine below ``root`` as this configuration divides them, and what else it has.
 
     Raises ConfigError and SysfsBaseError.
     """
     place = root / config.sysfs_root.lstrip("/")
     machine = discover(place)
     options = policy_options(config, machine, place).options
-    return NodeCpus(machine.online, options.available, options.reserved, machine.isolated)
+    memory_bytes = sum(node.memory_bytes for node in machine.nodes)
+    hardware = HardwareFacts(NodeSet.of(node.id for node in machine.nodes), len(machine.packages), memory_bytes)
+    return NodeCpus(machine.online, options.available, options.reserved, machine.isolated), hardware

@@ -8,7 +8,8 @@ from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.distributions import KubernetesDistribution
 from cri_proxy.kubelet.edits import Edit, edit_of
 from cri_proxy.kubelet.settings import CPU_OPTIONS, CPU_POLICY, MEMORY_POLICY, ROOT_DIRECTORY, TOPOLOGY_POLICY
-from cri_proxy.kubelet.start_rules import StartHost, removal, start_problems
+from cri_proxy.kubelet.start_rules.problem import StartHost, removal
+from cri_proxy.kubelet.start_rules.rules import start_problems
 from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
 from sysfs.cpuset import CpuSet
 
@@ -35,6 +36,12 @@ def in_steps(found: KubernetesDistribution, edits: Sequence[Edit], after: str = 
     return ", ".join(("drain the node", stop, *map(str, edits), f"{start}{after}"))
 
 
+def start_host(facts: HostFacts) -> StartHost:
+    """Return what the kubelet's own rules ask of this node."""
+    online, hardware = facts.cpus.online if facts.cpus else CpuSet(), facts.hardware
+    return StartHost(facts.kubelet.minor, online, hardware.nodes, hardware.packages, hardware.memory_bytes)
+
+
 def static_managers(facts: HostFacts) -> Iterator[Finding]:
     """Neither manager may be on, in what runs or at the next start. The CPU manager's options go with its policy."""
     kubelet = facts.kubelet
@@ -48,16 +55,22 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
             setting, after = kubelet.now.get(key), ": it takes the policy that its files have by now"
         else:
             continue
-        text = f"{setting.sentence}: the kubelet's {what} manager pins containers too"
+        text = f"{setting.sentence}: the kubelet's {what} manager pins containers too{_ends(facts, edits)}"
         yield code.finding(text, in_steps(kubelet.distribution, edits, after), edits)
+
+
+def _ends(facts: HostFacts, edits: Sequence[Edit]) -> str:
+    """Return why the next start ends with an error until these edits are made, '' where it does not."""
+    problems = start_problems(facts.kubelet.next, start_host(facts))
+    found = [each.text for each in problems if set(edits).issuperset(facts.kubelet.lasting(each.edits))]
+    return f". Until then the kubelet's next start ends with an error: {'; '.join(found)}" if found else ""
 
 
 def refused_settings(facts: HostFacts) -> Iterator[Finding]:
     """The next start must not end with an error of the kubelet's own; one that goes with a manager is said there."""
     kubelet = facts.kubelet
     said = {edit for finding in static_managers(facts) for edit in finding.edits}
-    host = StartHost(kubelet.minor, facts.cpus.online if facts.cpus else CpuSet())
-    for problem in start_problems(kubelet.next, host):
+    for problem in start_problems(kubelet.next, start_host(facts)):
         edits = kubelet.lasting(problem.edits)
         if not said.issuperset(edits):
             text = f"{problem.text}: the kubelet's next start ends with an error"
@@ -84,6 +97,24 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
+def damaged_state(facts: HostFacts) -> Iterator[Finding]:
+    """A state file that is cut off, or has no policy, keeps the kubelet from starting, with the policy none too.
+
+    Source: pkg/kubelet/cm/cpumanager/state and memorymanager/state of Kubernetes, "could not restore state from
+    checkpoint". One that a remedy deletes anyway is said there.
+    """
+    kubelet = facts.kubelet
+    said = {edit for finding in static_managers(facts) for edit in finding.edits}
+    for name in kubelet.managers.damaged:
+        edit = Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{name}")
+        if edit not in said:
+            yield FindingCode.MANAGER_STATE.finding(
+                f"{edit.place} is cut off or has no policy: the kubelet's next start ends with an error",
+                in_steps(kubelet.distribution, (edit,)),
+                (edit,),
+            )
+
+
 def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     """Its policy has no effect on CPUs and memory once both managers are off."""
     kubelet = facts.kubelet
@@ -99,4 +130,4 @@ def topology_manager(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
-RULES = (static_managers, former_state, refused_settings, topology_manager)
+RULES = (static_managers, former_state, damaged_state, refused_settings, topology_manager)

@@ -20,11 +20,15 @@ MAX_STATE_BYTES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class KubeletManagers:
-    """The policies in the files; '' = no readable file. ``sets``: the CPU sets that the manager assigns."""
+    """The policies in the files; '' = no readable file. ``sets``: the CPU sets that the manager assigns.
+
+    ``damaged`` are the files that are there and have no policy: a crash of the node leaves such ones.
+    """
 
     cpu_policy: str = ""
     memory_policy: str = ""
     sets: tuple[CpuSet, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence with the remedy for each manager that is on."""
@@ -41,17 +45,25 @@ class KubeletManagers:
 
 def read_managers(kubelet_root: Path) -> KubeletManagers:
     """Read the kubelet's state files. Blocks; call it from a thread."""
-    cpu, memory = _state(kubelet_root / CPU_STATE), _state(kubelet_root / MEMORY_STATE)
-    return KubeletManagers(_policy(cpu), _policy(memory), _sets(cpu))
+    found = {name: _state(kubelet_root / name) for name in (CPU_STATE, MEMORY_STATE)}
+    damaged = tuple(name for name, state in found.items() if state is not None and not _policy(state))
+    cpu, memory = (found[name] or {} for name in (CPU_STATE, MEMORY_STATE))
+    return KubeletManagers(_policy(cpu), _policy(memory), _sets(cpu), damaged)
 
 
-def _state(path: Path) -> dict[str, object]:
-    """Return the JSON object of this file; {} when there is none: the file is the kubelet's and may be anything."""
+def _state(path: Path) -> dict[str, object] | None:
+    """Return the JSON object of this file, {} for another content: it is the kubelet's and may be anything.
+
+    None where there is no file, or none that can be read: one that is too long is not read to its end.
+    """
     try:
         with path.open("rb") as file:
-            value = json.loads(file.read(MAX_STATE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
+            text = file.read(MAX_STATE_BYTES)
+        value = json.loads(text)
+    except OSError:
+        return None
+    except (ValueError, RecursionError):
+        return {} if len(text) < MAX_STATE_BYTES else None
     return value if isinstance(value, dict) else {}
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
-from cri_proxy.kubelet.start_rules import CPU_OPTIONS
+from cri_proxy.kubelet.start_rules.options import CPU_OPTIONS
 from cri_proxy.yaml_fields import DocumentError
 from policies.hints import Topology
 from tests.unit.cri_proxy.cli.hint_requests.build import field

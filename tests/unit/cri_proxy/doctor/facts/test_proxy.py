@@ -20,7 +20,7 @@ from cri_proxy.doctor.facts.proxy import (
 from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import CdiView, CostFilesView
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.fakes.serving import served
 from tests.fakes.sysfs_tree import write_tree
@@ -189,7 +189,9 @@ def test_state_and_configuration_are_looked_at(tmp_path: Path) -> None:
 
 def test_the_cpus_are_divided_as_the_configuration_says(tmp_path: Path) -> None:
     write_tree(tmp_path, small_machine(isolated="6-7"))
-    found = node_cpus(tmp_path, parse_config("reservedResources: {cpu: 'cpuset:0'}"))
+    found, hardware = node_cpus(tmp_path, parse_config("reservedResources: {cpu: 'cpuset:0'}"))
+    assert (hardware.nodes, hardware.packages) == (NodeSet.parse("0-1"), 2)
+    assert hardware.memory_bytes > 1 << 30
     assert (found.reserved, found.isolated, found.online) == (
         CpuSet.parse("0"),
         CpuSet.parse("6-7"),

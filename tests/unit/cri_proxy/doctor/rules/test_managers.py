@@ -1,6 +1,12 @@
 import pytest
 
-from cri_proxy.doctor.rules.managers import former_state, refused_settings, static_managers, topology_manager
+from cri_proxy.doctor.rules.managers import (
+    damaged_state,
+    former_state,
+    refused_settings,
+    static_managers,
+    topology_manager,
+)
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from tests.fakes.node_facts import CONFIG, WIRED, codes, healthy, kubelet, only, settings
@@ -9,7 +15,7 @@ STATIC = KubeletManagers("static", "Static")
 
 
 def test_a_static_policy_names_its_place_and_the_order_of_steps() -> None:
-    found = only(static_managers, healthy(kubelet=kubelet(f"{WIRED}cpuManagerPolicy: static")))
+    found = only(static_managers, healthy(kubelet=kubelet(f'{WIRED}cpuManagerPolicy: static\nreservedSystemCPUs: "0"')))
     assert found.text == f"{CONFIG} sets cpuManagerPolicy: static: the kubelet's CPU manager pins containers too"
     assert found.remedy == (
         f"drain the node, stop the kubelet, set cpuManagerPolicy: none in {CONFIG}, delete "
@@ -105,3 +111,26 @@ def test_a_refusal_that_the_managers_remedy_mends_is_said_once() -> None:
 def test_a_gate_is_judged_by_the_version_of_the_program() -> None:
     gated = kubelet(f"{WIRED}featureGates: {{CPUManager: true}}\n", version="1.36.3")
     assert "kubelet 1.36 knows no such gate" in only(refused_settings, healthy(kubelet=gated)).text
+
+
+def test_a_state_file_that_a_crash_has_cut_off_keeps_the_kubelet_from_starting() -> None:
+    damaged = KubeletManagers(damaged=("memory_manager_state",))
+    found = only(damaged_state, healthy(kubelet=kubelet(managers=damaged)))
+    assert found.code == "manager-state"
+    assert "/var/lib/kubelet/memory_manager_state is cut off or has no policy" in found.text
+    assert "stop the kubelet, delete /var/lib/kubelet/memory_manager_state, start the kubelet" in found.remedy
+
+
+def test_a_damaged_state_file_is_not_said_twice() -> None:
+    damaged = KubeletManagers(damaged=("cpu_manager_state",))
+    static = f'{WIRED}cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
+    assert codes(damaged_state, healthy(kubelet=kubelet(static, managers=damaged))) == []
+
+
+def test_a_manager_that_keeps_the_kubelet_from_starting_says_why() -> None:
+    text = f"{WIRED}memoryManagerPolicy: Static\nreservedMemory: [{{numaNode: 0, limits: {{memory: 1Gi}}}}]\n"
+    facts = healthy(kubelet=kubelet(text))
+    assert "Until then the kubelet's next start ends with an error: " in only(static_managers, facts).text
+    assert codes(refused_settings, facts) == []
+    right = healthy(kubelet=kubelet(text.replace("1Gi", "100Mi")))
+    assert only(static_managers, right).text.endswith("pins containers too")

@@ -36,6 +36,11 @@ def test_managers_that_are_off_are_no_matter(tmp_path: Path, policy: str) -> Non
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"policyName": 3, "defaultCpuSet": "0-", "entries": [1]}', "\0"])
 def test_a_file_that_cannot_be_understood_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "cpu_manager_state").write_text(text)
+    assert read_managers(tmp_path) == KubeletManagers(damaged=("cpu_manager_state",))
+
+
+def test_a_file_that_is_too_long_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "cpu_manager_state").write_text(" " * MAX_STATE_BYTES + json.dumps(STATIC))
     assert read_managers(tmp_path) == KubeletManagers()
 
 
