@@ -106,12 +106,12 @@ def options_together(settings: KubeletSettings, host: StartHost) -> Iterator[Sta
     away = removal(settings, keys.CPU_OPTIONS)
     for pair in _EXCLUDED:
         if on.keys() >= {*pair}:
-            yield StartProblem(f"exclude each other: {listed([on[name] for name in pair])}", away)
+            yield StartProblem(f"settings that exclude each other: {listed([on[name] for name in pair])}", away)
     if BY_SOCKET not in on:
         return
     policy = settings.get(keys.TOPOLOGY_POLICY)
     if policy.value == _SINGLE_NODE:
-        yield StartProblem(f"exclude each other: {listed([on[BY_SOCKET], policy])}", away)
+        yield StartProblem(f"settings that exclude each other: {listed([on[BY_SOCKET], policy])}", away)
     if host.nodes and host.packages > len(host.nodes):
         machine = f"{host.packages} packages and {len(host.nodes)} NUMA nodes"
         yield StartProblem(f"{listed([on[BY_SOCKET]])}: not on a machine of {machine}", away)
