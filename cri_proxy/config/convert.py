@@ -16,11 +16,11 @@ from cri_proxy.config.load import group_at, known_at, parse_config
 from cri_proxy.config.option import Known
 from cri_proxy.foreign_text import visible
 
+_RESERVED: Final = "reservedResources.cpu"
 # What an option does here that it does not do at the peers.
 _OTHERWISE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "reservedResources.cpu": "a quantity is kept on the lowest-numbered whole core, and containers "
-        "there that request more than is reserved use shared CPUs too",
+        _RESERVED: "containers there that request more than is reserved use shared CPUs too",
         "topologyAware.PreferIsolatedCPUs": "containers of several CPUs get isolated ones where others are too few",
         "topologyAware.PreferSharedCPUs": "where it is false, a container of 2.5 CPUs gets two of its own",
         "topologyAware.UnlimitedBurstable": "best-effort containers have this width too",
@@ -97,7 +97,10 @@ def _options(items: tuple[Item, ...], above: tuple[str, ...]) -> Iterator[str]:
 
 def _option(known: Known, item: Item, indent: str) -> Iterator[str]:
     if known.key in _OTHERWISE:
-        yield f"{indent}# Otherwise than there: {_OTHERWISE[known.key]}."
+        value = item.value.text if isinstance(item.value, Scalar) else ""
+        core = "a quantity is kept on the lowest-numbered whole core, and "
+        first = core if known.key == _RESERVED and "cpuset:" not in value else ""
+        yield f"{indent}# Otherwise than there: {first}{_OTHERWISE[known.key]}."
     yield f"{indent}{known.path[-1]}: {_flow(item.value)}"
 
 

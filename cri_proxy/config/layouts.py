@@ -1,6 +1,7 @@
 """Parse configuration YAML; turn ConfigMap, cri-resource-manager and nri-plugins layouts into ours; file precedence.
 
-The objects of nri-plugins are TopologyAwarePolicy and BalloonsPolicy. Texts are untrusted: size and depth are bounded.
+The objects of nri-plugins are TopologyAwarePolicy, BalloonsPolicy and TemplatePolicy. Texts are untrusted: their size
+and depth are bounded.
 """
 
 import re
@@ -24,7 +25,8 @@ _FOREIGN_POLICIES = frozenset(
     {"none", "static", "static-plus", "static-pools", "podpools", "balloons", "dynamic-pools", "memtier"}
 )
 # The objects of nri-plugins: their spec holds the policy's options directly, and sections without effect here.
-_POLICY_OBJECTS = ("TopologyAwarePolicy", "BalloonsPolicy")
+_POLICY_OBJECTS = ("TopologyAwarePolicy", "BalloonsPolicy", "TemplatePolicy")
+_OBJECTS = f"{', '.join(_POLICY_OBJECTS[:-1])} or {_POLICY_OBJECTS[-1]}"
 _KINDS = frozenset({"", "ConfigMap", *_POLICY_OBJECTS})
 # The ConfigMaps of cri-resource-manager, one for each node, group and default, have a prefix (``cri-resmgr-config.``).
 _LAYER_OF_CONFIG_MAP = re.compile(r"[^.]+\.((?:node|group)\..+|default)")
@@ -125,7 +127,7 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
         is_map = kind == "ConfigMap"
         found = _from_config_map(tree, path, names) if is_map else _from_policy_object(tree, path, kind)
     else:
-        raise ConfigError(path, tree.line, "kind", f"expected ConfigMap, {' or '.join(_POLICY_OBJECTS)}, got {kind!r}")
+        raise ConfigError(path, tree.line, "kind", f"expected ConfigMap, {_OBJECTS}, got {kind!r}")
     return replace(found, warnings=(*found.warnings, *_passed_over(tree, others, names)))
 
 

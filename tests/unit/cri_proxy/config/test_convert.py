@@ -127,3 +127,8 @@ def test_what_is_otherwise_is_said_of_options_that_there_are() -> None:
 def test_a_key_cannot_end_its_comment() -> None:
     text = 'kind: BalloonsPolicy\nspec: {"x\\nadopt: leave": 1}\n'
     assert parse_config(convert(text, "a\nb")) == parse_config("")
+
+
+def test_of_reserved_cpus_that_are_named_nothing_is_said_of_quantities() -> None:
+    text = convert("reservedResources: {cpu: 'cpuset:0-1'}", "f")
+    assert "  # Otherwise than there: containers there that request more than is reserved use shared CPUs too." in text

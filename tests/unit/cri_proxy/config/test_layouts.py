@@ -166,9 +166,10 @@ def test_the_label_of_the_node_names_its_group_where_nothing_else_does(
     assert str(given.reserved.cpu) == str(parse_config(f"reservedResources: {{cpu: {cpus}}}").reserved.cpu)
 
 
-def test_of_balloons_what_the_policies_share_is_read_and_the_rest_is_named() -> None:
+@pytest.mark.parametrize("kind", ["BalloonsPolicy", "TemplatePolicy"])
+def test_of_other_policies_what_all_share_is_read_and_the_rest_is_named(kind: str) -> None:
     spec = "{reservedResources: {cpu: 1}, pinMemory: false, balloonTypes: [], idleCPUClass: x}"
-    found = plain(f"kind: BalloonsPolicy\nspec: {spec}\n")
+    found = plain(f"kind: {kind}\nspec: {spec}\n")
     assert [item.key for item in found.items] == ["reservedResources", "topologyAware"]
     assert [warning.partition(":")[0] for warning in found.warnings] == ["spec.balloonTypes", "spec.idleCPUClass"]
 
@@ -182,7 +183,7 @@ def test_what_is_left_out_is_said() -> None:
     ("text", "problem"),
     [
         ("[1]", "expected a mapping"),
-        ("kind: Pod", "expected ConfigMap, TopologyAwarePolicy or BalloonsPolicy, got 'Pod'"),
+        ("kind: Pod", "expected ConfigMap, TopologyAwarePolicy, BalloonsPolicy or TemplatePolicy, got 'Pod'"),
         ("kind: List\nitems: [{kind: Pod}, {kind: Secret}]", "expected ConfigMap, .*, got 'Pod'"),
         ("adopt: pin\n---\nadopt: leave", "another configuration begins here: keep one of the two"),
         (OBJECT + "  policy: |\n    Active: none\n    ---\n    Active: none\n", "another document begins here"),
