@@ -12,16 +12,14 @@ import sysconfig
 import tomllib
 from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from cri_proxy.cli.main import command_parser, load_command
-from cri_proxy.config.load import load_config, parse_config
+from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW, FOREIGN_TABLE
 from cri_proxy.device_files.cdi import DIRECTORIES as CDI_DIRECTORIES
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY
 from tests.house.tree import PACKAGES, ROOT, files, folder_of, parsed, python_files, shown
@@ -249,61 +247,3 @@ def test_what_nodes_get_has_the_types_of_fields_and_not_those_of_functions(tmp_p
     value = found["Value"]
     assert (value.__annotations__, value.grown.__annotations__) == ({"size": int}, {})
     assert value.grown.__doc__ == value.__doc__ == "-"  # dataclasses would write one
-
-
-def test_the_admission_policy_refuses_what_the_example_for_a_shared_node_restricts() -> None:
-    """In every spelling and domain, when a pod is made and when it is edited, and outside the same namespaces."""
-    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
-    policy, binding = yaml.safe_load_all(text)
-    spec = policy["spec"]
-    assert (policy["kind"], binding["kind"]) == ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
-    (rule,) = spec["matchConstraints"]["resourceRules"]
-    assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE", "UPDATE"])
-    said = {variable["name"]: variable["expression"] for variable in spec["variables"]}
-    example = load_config(ROOT / "configs" / "shared-node.yaml").config
-    keys = {key for entry in example.restricted_annotations for key in entry.keys}
-    rows = [row for row in EVERY_ROW if row.stands_for in keys]
-    spellings = {spelling for row in rows for spelling in row.keys}
-    assert {*ast.literal_eval(said["keys"]), *ast.literal_eval(said["schedulerKeys"])} == spellings
-    assert set(ast.literal_eval(said["schedulerKeys"])) == {row.key for row in rows if row in FOREIGN_TABLE}
-    assert tuple(ast.literal_eval(said["domains"])) == example.annotation_domains
-    (namespaces,) = {entry.namespaces for entry in example.restricted_annotations}
-    selector = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
-    assert {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*namespaces]} in selector
-    used = set(re.findall(r"variables\.(\w+)", text))
-    assert used == set(said)
-    for variable in (*said.values(), *(v["expression"] for v in spec["validations"])):
-        assert all(variable.count(left) == variable.count(right) for left, right in ("()", "[]", "{}"))
-
-
-@pytest.mark.parametrize("form", ["{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c"])
-def test_the_admission_policy_knows_every_form_of_a_key(form: str) -> None:
-    """The condition of its variable ``restricted``, played in Python: the operators are the same."""
-    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
-    condition = text.split("variables.keys.exists(key,")[1].split("))))")[0]
-    python = " ".join(condition.replace("||", "or").replace("startsWith", "startswith").split()) + ")"
-    found = {"annotation": form.format(d="d.io", k="cpu.preserve"), "domain": "d.io", "key": "cpu.preserve"}
-    assert eval(python, {}, found)
-    assert not eval(python, {}, {**found, "key": "preserve"})
-
-
-@pytest.mark.parametrize(
-    ("user", "is_refused"),
-    [
-        ("jane", True),
-        ("system:serviceaccount:kube-system:replicaset-controller", True),
-        ("system:serviceaccount:shop:koord-scheduler", True),
-        ("system:serviceaccount:koordinator-system:koord-scheduler", False),
-    ],
-)
-def test_the_admission_policy_leaves_koordinators_keys_to_its_scheduler(user: str, *, is_refused: bool) -> None:
-    """A pod that a controller makes of a template says what a person wrote there."""
-    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
-    said = {each["name"]: each["expression"] for each in next(yaml.safe_load_all(text))["spec"]["variables"]}
-    condition = said["restricted"].split("annotations[annotation]) && (")[1].split(" || variables.domains")[0]
-    lists = SimpleNamespace(**{name: ast.literal_eval(said[name]) for name in ("schedulerKeys", "schedulers")})
-    found = {"annotation": lists.schedulerKeys[0], "variables": lists}
-    request = SimpleNamespace(userInfo=SimpleNamespace(username=user))
-    python = condition.replace("&&", "and").replace("!(", "not (")
-    assert eval(python, {}, {**found, "request": request}) is is_refused
