@@ -14,6 +14,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 SECTIONS = ["Context", "Decision", "What we gave up", "How we would notice being wrong"]
 ONE_PAGE_LINES = 60
+# What lies in /etc/cri-proxy: the configuration, files that it or a command may name, directories of such files.
+FILES_OF_A_NODE = {"cri-proxy.yaml", "devices.yaml", "links.txt", "gpu-links", "cluster", "costs.d"}
 
 
 def slug(heading: str) -> str:
@@ -62,6 +64,19 @@ def test_every_command_of_ours_in_the_documentation_exists() -> None:
     commands = {*COMMANDS, "help"}
     unknown = {shown(page): commands_of(page, "cri-proxy") - commands for page in PAGES}
     assert {page: names for page, names in unknown.items() if names} == {}
+
+
+def test_pages_and_help_name_one_place_for_each_file_of_a_node() -> None:
+    """A page that wrote config.yaml configured nothing: the daemon's unit reads cri-proxy.yaml."""
+    sources = [*PAGES, *(p for p in files() if p.suffix in (".py", ".service", ".yaml") and p.parts[-2] != "tests")]
+    named = {
+        (shown(path), name)
+        for path in sources
+        if ROOT / "tests" not in path.parents
+        for name in re.findall(r"/etc/cri-proxy/([\w.-]+\w)", path.read_text())
+    }
+    assert {(page, name) for page, name in named if name not in FILES_OF_A_NODE} == set()
+    assert {name for _, name in named} == FILES_OF_A_NODE
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
