@@ -99,7 +99,9 @@ class ConfigReport:
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("path", type=Path, metavar="PATH", help="a file, or a mounted ConfigMap directory")
-    parser.add_argument("--node-name", default="", help="chooses in a directory (default: the kubelet's name for this node)")
+    parser.add_argument(
+        "--node-name", default="", help="chooses in a directory (default: the kubelet's name for this node)"
+    )
     parser.add_argument("--node-group", default="", help="chooses in a directory")
     parser.add_argument(
         "--machine",

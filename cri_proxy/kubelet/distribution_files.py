@@ -13,7 +13,7 @@ from cri_proxy.config.settings import host_node_name
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS, KubernetesDistribution, known_by
 from cri_proxy.kubelet.files import read_file
 from cri_proxy.kubelet.settings import HOSTNAME, KubeletFile, Word, document_of, merge_settings
-from cri_proxy.kubelet.unit import read_unit
+from cri_proxy.kubelet.unit import read_unit, unit_files
 from cri_proxy.unix_socket import socket_path
 
 _ARG: Final = "kubelet-arg"
@@ -27,6 +27,7 @@ def distribution_of(root: Path) -> KubernetesDistribution:
     lines = (release.text or "").splitlines() if release else []
     ids = (line.partition("=")[2].strip("\"' ") for line in lines if line.startswith("ID="))
     found = known_by(signs, next(ids, ""))
+    found = found.running_as([unit for unit in found.units if any(unit_files(root, unit))])
     chosen = [endpoint for _, document in _documents(root, found) if (endpoint := document.get(_OTHER_RUNTIME))]
     return replace(found, runtime=str(socket_path(str(chosen[-1])))) if chosen else found
 

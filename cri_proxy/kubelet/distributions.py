@@ -63,6 +63,12 @@ class KubernetesDistribution:
         """Return whether the kubelet runs inside another service, or in one of another name."""
         return not self.is_booted and self.restart != _RESTART
 
+    def running_as(self, units: Sequence[str]) -> "KubernetesDistribution":
+        """Return this one with the service that runs the kubelet, where the node has one of the two units alone."""
+        if self.config and len(units) == 1:
+            return replace(self, restart=f"systemctl restart {units[0].removesuffix('.service')}")
+        return self
+
     def lasting(self, edit: Edit) -> Edit:
         """Return the edit in the place where it lasts: files that are written at each start hold no change."""
         is_rewritten = any(fnmatchcase(edit.place, pattern) for pattern in self.rewritten)

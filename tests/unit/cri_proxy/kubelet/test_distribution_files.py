@@ -46,6 +46,25 @@ def test_another_runtime_that_k3s_is_told_is_the_one_behind_us(tmp_path: Path) -
     assert distribution_of(tmp_path).runtime == "/run/containerd/containerd.sock"
 
 
+@pytest.mark.parametrize(
+    ("units", "restart"),
+    [
+        ([], "systemctl restart k3s (or k3s-agent)"),
+        (["k3s.service"], "systemctl restart k3s"),
+        (["k3s-agent.service"], "systemctl restart k3s-agent"),
+        (["k3s.service", "k3s-agent.service"], "systemctl restart k3s (or k3s-agent)"),
+    ],
+)
+def test_the_service_that_runs_the_kubelet_is_the_one_whose_unit_is_there(
+    units: list[str], restart: str, tmp_path: Path
+) -> None:
+    put(tmp_path, K3S, "kubelet-arg: a=1\n")
+    for unit in units:
+        put(tmp_path, f"etc/systemd/system/{unit}", "[Service]\n")
+    found = distribution_of(tmp_path)
+    assert (found.restart, found.stop) == (restart, restart.replace("restart", "stop"))
+
+
 @pytest.mark.parametrize("text", ["- a", "kubelet-arg: [", ""])
 def test_a_configuration_that_is_none_has_no_arguments(text: str, tmp_path: Path) -> None:
     put(tmp_path, K3S, text)
