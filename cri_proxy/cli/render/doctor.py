@@ -13,7 +13,7 @@ _TITLES = {
     Severity.NOTE: "to know:",
 }
 _STYLES = {Severity.MUST: "red", Severity.SHOULD: "yellow", Severity.NOTE: "cyan"}
-_LIMITS = (10, 66)
+_LIMITS = (12, 66)
 _INDENT = "     "
 
 

@@ -9,6 +9,12 @@ from tests.house.tree import ROOT
 SEEN = (Seen("kubelet", "does not run"),)
 
 
+def test_the_name_of_a_part_is_not_broken_where_the_lines_are_long() -> None:
+    parts = (Seen("CDI devices", "resolved by cri-proxy"), Seen("its files", ", ".join(["/a/long/path"] * 12)))
+    lines = render_doctor(DoctorReport(parts, ()), width=110).splitlines()
+    assert lines[0] == "CDI devices  resolved by cri-proxy"
+
+
 def test_findings_are_numbered_through_below_their_severity() -> None:
     report = DoctorReport(
         SEEN,
@@ -70,15 +76,17 @@ def test_a_removal_is_answered_with_yes_no_or_not_known() -> None:
 
 def test_the_page_shows_what_is_printed() -> None:
     drop_in = KubeletFile("/etc/kubernetes/kubelet.conf.d/20-static.conf", "cpuManagerPolicy: static\n")
-    both = merge_settings((), [KubeletFile(CONFIG, WIRED), drop_in])
+    reserved = 'reservedSystemCPUs: "0"\n'
+    both = merge_settings((), [KubeletFile(CONFIG, f"{WIRED}{reserved}"), drop_in])
     runtime = RuntimeFacts("/run/containerd/containerd.sock", runc="1.2.8")
     kubelet_facts = kubelet(
-        now=merge_settings((), [KubeletFile(CONFIG, f"containerRuntimeEndpoint: {THEIRS}\n"), drop_in]),
+        now=merge_settings((), [KubeletFile(CONFIG, f"containerRuntimeEndpoint: {THEIRS}\n{reserved}"), drop_in]),
         next=both,
         files=(KubeletFile(CONFIG, WIRED), drop_in),
         is_client=False,
         others=(runtime.socket,),
     )
-    text = render_doctor(examine(healthy(kubelet=kubelet_facts, runtime=runtime, cpus=cpus("0-15"))))
+    node = healthy(kubelet=kubelet_facts, runtime=runtime, cpus=cpus("0-15", reserved="0"))
+    text = render_doctor(examine(node))
     page = (ROOT / "docs" / "doctor.md").read_text()
     assert "\n".join(f"    {line}".rstrip() for line in text.splitlines()) in page
