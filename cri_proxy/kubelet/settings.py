@@ -26,6 +26,7 @@ SYSTEM_CPU, KUBE_CPU = f"{SYSTEM_RESERVED}.cpu", f"{KUBE_RESERVED}.cpu"
 SYSTEM_CGROUP, KUBE_CGROUP = "systemReservedCgroup", "kubeReservedCgroup"
 ENFORCED: Final = "enforceNodeAllocatable"
 CGROUPS_PER_QOS: Final = "cgroupsPerQOS"
+FAIL_CGROUP_V1: Final = "failCgroupV1"
 FEATURE_GATES: Final = "featureGates"
 EVICTION_HARD, MERGED_EVICTION = "evictionHard", "mergeDefaultEvictionSettings"
 HOSTNAME: Final = "hostname-override"
@@ -49,6 +50,7 @@ _KEYS: Final = {
     ENFORCED: ("enforce-node-allocatable", "pods"),
     CGROUPS_PER_QOS: ("cgroups-per-qos", "true"),
     MERGED_EVICTION: ("", "false"),
+    FAIL_CGROUP_V1: ("fail-cgroupv1", ""),  # its default depends on the version
 }
 # Mappings, whose entries are settings of their own, as systemReserved.cpu.
 _MAPPINGS: Final = {
@@ -59,7 +61,7 @@ _MAPPINGS: Final = {
     FEATURE_GATES: "feature-gates",
     EVICTION_HARD: "eviction-hard",
 }
-_BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES, MERGED_EVICTION)
+_BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES, MERGED_EVICTION, FAIL_CGROUP_V1)
 # Flags without a key in the file.
 _FLAGS: Final = {HOSTNAME: "", ROOT_DIRECTORY: "/var/lib/kubelet", CONFIG: "", CONFIG_DIRECTORY: ""}
 _KIND: Final = ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")

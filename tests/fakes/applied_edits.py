@@ -7,6 +7,7 @@ import yaml
 
 from cri_proxy.kubelet.edits import ARG, Edit
 
+_BOOLEANS = ("cgroupsPerQOS", "failCgroupV1")
 # nodeadm writes what NodeConfig holds into this file.
 _NODE_CONFIG = {"spec.kubelet.config of NodeConfig": "etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf"}
 
@@ -42,9 +43,7 @@ def _change(document: dict[str, object], edit: Edit) -> None:
     elif key == "enforceNodeAllocatable":
         document[key] = edit.value.split(",")
     else:
-        document[key] = (
-            {"true": True, "false": False}.get(edit.value, edit.value) if key == "cgroupsPerQOS" else edit.value
-        )
+        document[key] = {"true": True, "false": False}.get(edit.value, edit.value) if key in _BOOLEANS else edit.value
 
 
 def _with_flag(text: str, key: str, value: str | None) -> str:

@@ -39,7 +39,14 @@ def in_steps(found: KubernetesDistribution, edits: Sequence[Edit], after: str = 
 def start_host(facts: HostFacts) -> StartHost:
     """Return what the kubelet's own rules ask of this node."""
     online, hardware = facts.cpus.online if facts.cpus else CpuSet(), facts.hardware
-    return StartHost(facts.kubelet.minor, online, hardware.nodes, hardware.packages, hardware.memory_bytes)
+    return StartHost(
+        facts.kubelet.minor,
+        online,
+        hardware.nodes,
+        hardware.packages,
+        hardware.memory_bytes,
+        facts.cgroups.version,
+    )
 
 
 def static_managers(facts: HostFacts) -> Iterator[Finding]:

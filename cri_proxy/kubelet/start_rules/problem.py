@@ -11,13 +11,17 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 @dataclass(frozen=True, slots=True)
 class StartHost:
-    """The kubelet's version, and the machine: online CPUs, NUMA nodes, packages, memory. None, empty and 0: unknown."""
+    """The kubelet's version, and the machine: online CPUs, NUMA nodes, packages, memory, version of the cgroups.
+
+    None, empty and 0: unknown.
+    """
 
     version: tuple[int, int] | None = None
     online: CpuSet = CpuSet()
     nodes: NodeSet = NodeSet()
     packages: int = 0
     memory_bytes: int = 0
+    cgroups: int = 0
 
     @property
     def named(self) -> str:

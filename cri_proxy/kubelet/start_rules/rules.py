@@ -1,6 +1,7 @@
 """Say why a kubelet ends at its next start, by the rules of kubelets 1.30 to 1.37 for the keys that we touch. Pure.
 
 Sources, of Kubernetes: pkg/kubelet/apis/config/validation/validation.go (words, durations, endpoint),
+pkg/kubelet/kubelet.go (cgroup v1),
 pkg/features/kube_features.go up to 1.35 (gates: a later kubelet may know fewer). Not judged: keys that neither our
 pages nor our remedies name, thresholds of eviction in percent, stages of options after 1.36.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from cri_proxy.kubelet import settings as keys
-from cri_proxy.kubelet.edits import edit_of
+from cri_proxy.kubelet.edits import edit_at, edit_of
 from cri_proxy.kubelet.settings import KubeletSettings
 from cri_proxy.kubelet.start_rules.memory import reserved_memory
 from cri_proxy.kubelet.start_rules.options import manager_options, numa_nodes, options_together
@@ -33,6 +34,7 @@ _GATES: Final[dict[str, tuple[tuple[int, int], tuple[int, int] | None]]] = {
     "TopologyManager": ((1, 27), (1, 29)),
     "KubeletCgroupDriverFromCRI": ((1, 34), None),
 }
+_FAILS_ON_V1_FROM: Final = (1, 35)
 _DURATION: Final = re.compile(r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
 
 
@@ -65,6 +67,17 @@ def _formats(settings: KubeletSettings, host: StartHost) -> Iterator[StartProble
         yield StartProblem(text, removal(settings, keys.ENDPOINT))
 
 
+def _cgroups(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Run on cgroup v1 where that is allowed, which later kubelets do not do by themselves."""
+    setting = settings.get(keys.FAIL_CGROUP_V1)
+    fails_by_default = host.version is not None and host.version >= _FAILS_ON_V1_FROM
+    if host.cgroups == 1 and (setting.value == "true" or (not setting.value and fails_by_default)):
+        allowed = f"kubelet {host.named} takes cgroup v1 with {setting.key}: false"
+        said = f"{setting.sentence}, which excludes cgroup v1" if setting.value else allowed
+        where = setting.where or settings.get(keys.CONFIG).value or "the kubelet's configuration"
+        yield StartProblem(f"{said}, and this node has cgroup v1", (edit_at(where, setting.key, "false"),))
+
+
 def _gates(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
     """Set no feature gate that this version does not know, or keeps on."""
     for setting in settings.entries(keys.FEATURE_GATES) if host.version else ():
@@ -87,5 +100,6 @@ _RULES: Final[tuple[Rule, ...]] = (
     reserved_amounts,
     enforcement,
     _formats,
+    _cgroups,
     _gates,
 )

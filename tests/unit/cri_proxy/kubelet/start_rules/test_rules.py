@@ -2,6 +2,8 @@
 
 import pytest
 
+from cri_proxy.kubelet.start_rules.problem import StartHost
+from cri_proxy.kubelet.start_rules.rules import start_problems
 from tests.fakes.kubelet_starts import OPTIONS, STATIC, problems, settings
 
 
@@ -91,3 +93,20 @@ def test_a_kubelet_that_starts_is_left_alone(text: str) -> None:
 )
 def test_gates_are_judged_by_the_version(gate: str, version: tuple[int, int] | None, count: int) -> None:
     assert len(problems(settings(f"featureGates: {{{gate}}}"), version)) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "cgroups", "why"),
+    [
+        ("", (1, 34), 1, ""),
+        ("", (1, 35), 1, "kubelet 1.35 takes cgroup v1 with failCgroupV1: false, and this node has cgroup v1"),
+        ("", (1, 35), 2, ""),
+        ("", None, 1, ""),
+        ("failCgroupV1: false", (1, 35), 1, ""),
+        ("failCgroupV1: true", None, 1, "/k.yaml sets failCgroupV1: true, which excludes cgroup v1, and this node"),
+    ],
+)
+def test_cgroup_v1_has_to_be_allowed(text: str, version: tuple[int, int] | None, cgroups: int, why: str) -> None:
+    found = list(start_problems(settings(text, "--config=/k.yaml"), StartHost(version, cgroups=cgroups)))
+    assert [problem.text.startswith(why) for problem in found] == ([True] if why else [])
+    assert all(str(edit) == "set failCgroupV1: false in /k.yaml" for each in found for edit in each.edits)
