@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from cri_proxy.kubelet.edits import ARG, Edit
+from cri_proxy.kubelet.edits import ARG, UNNAMED, Edit
 from cri_proxy.kubelet.settings import flag_of
 
 _RESTART: Final = "systemctl restart kubelet"
@@ -70,15 +70,20 @@ class KubernetesDistribution:
         return self
 
     def lasting(self, edit: Edit) -> Edit:
-        """Return the edit in the place where it lasts: files that are written at each start hold no change."""
-        is_rewritten = any(fnmatchcase(edit.place, pattern) for pattern in self.rewritten)
-        if self.config and edit.key and (is_rewritten or edit.key.startswith("--")):
-            flag = edit.key[2:] if edit.key.startswith("--") else flag_of(edit.key)
-            return replace(edit, place=self.config if is_rewritten else edit.place, key=f"{ARG}{flag}")
-        if not edit.key or not is_rewritten:
-            return edit
-        part = "flags" if edit.key.startswith("--") else "config"
-        return replace(edit, place=f"spec.kubelet.{part} of NodeConfig")
+        """Return the edit in the place where it lasts: files that are written at each start hold no change.
+
+        A place that is not known yet is the distribution's own.
+        """
+        is_elsewhere = edit.place == UNNAMED or any(fnmatchcase(edit.place, pattern) for pattern in self.rewritten)
+        is_flag = edit.key.startswith("--")
+        flag = edit.key[2:] if is_flag or not edit.key else flag_of(edit.key)
+        if edit.key and self.config and (is_elsewhere or is_flag):
+            return replace(edit, place=self.config if is_elsewhere else edit.place, key=f"{ARG}{flag}")
+        if edit.key and self.arguments and is_elsewhere:
+            return replace(edit, place=self.arguments, key=f"--{flag}")
+        if edit.key and self.rewritten and is_elsewhere:
+            return replace(edit, place=f"spec.kubelet.{'flags' if is_flag else 'config'} of NodeConfig")
+        return edit
 
 
 def _rancher(name: str, program: str, units: tuple[str, ...], signs: tuple[str, ...]) -> KubernetesDistribution:

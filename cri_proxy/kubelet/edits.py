@@ -10,6 +10,8 @@ _NUMERIC: Final = re.compile(r"[\d.,:_-]+")
 
 ARG: Final = "kubelet-arg "
 """Begins the key of a flag in a list of a distribution's own configuration."""
+UNNAMED: Final = "the kubelet's configuration"
+"""The place of an edit where no file of the kubelet is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cri_proxy.kubelet.distributions import PLAIN, KubernetesDistribution
-from cri_proxy.kubelet.edits import Edit, edit_at
+from cri_proxy.kubelet.edits import UNNAMED, Edit, edit_at
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.settings import CONFIG, KubeletFile, KubeletSettings
 from cri_proxy.kubelet.unit import KubeletUnit
@@ -78,7 +78,7 @@ class KubeletFacts:
 
     def edit(self, key: str, value: str | None) -> Edit:
         """Return the edit of a key where the next start takes it from, in a place that lasts."""
-        where = self.next.get(key).where or self.next.get(CONFIG).value or "the kubelet's configuration"
+        where = self.next.get(key).where or self.next.get(CONFIG).value or UNNAMED
         return self.distribution.lasting(edit_at(where, key, value))
 
     def lasting(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from cri_proxy.kubelet import settings as keys
-from cri_proxy.kubelet.edits import edit_at, edit_of
+from cri_proxy.kubelet.edits import UNNAMED, edit_at, edit_of
 from cri_proxy.kubelet.settings import KubeletSettings
 from cri_proxy.kubelet.start_rules.memory import reserved_memory
 from cri_proxy.kubelet.start_rules.options import manager_options, numa_nodes, options_together
@@ -74,7 +74,7 @@ def _cgroups(settings: KubeletSettings, host: StartHost) -> Iterator[StartProble
     if host.cgroups == 1 and (setting.value == "true" or (not setting.value and fails_by_default)):
         allowed = f"kubelet {host.named} takes cgroup v1 with {setting.key}: false"
         said = f"{setting.sentence}, which excludes cgroup v1" if setting.value else allowed
-        where = setting.where or settings.get(keys.CONFIG).value or "the kubelet's configuration"
+        where = setting.where or settings.get(keys.CONFIG).value or UNNAMED
         yield StartProblem(f"{said}, and this node has cgroup v1", (edit_at(where, setting.key, "false"),))
 
 

@@ -64,3 +64,20 @@ def test_kubevirts_plugin_is_seen_below_the_kubelets_own_directory(capsys: Outpu
 def test_an_affinity_in_a_drop_in_of_the_runtime_is_seen(capsys: Output) -> None:
     root = with_files(ROOTS["kubeadm"], **{AFFINITY.replace("/", "__"): "[Service]\nCPUAffinity=0\n"})
     assert f"/{AFFINITY} sets CPUAffinity=0" in said(root, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("MicroK8s", "set --reserved-cpus=0-1 in /var/snap/microk8s/current/args/kubelet"),
+        ("Canonical Kubernetes (k8s-snap)", "set --reserved-cpus=0-1 in /var/snap/k8s/common/args/kubelet"),
+        ("RKE2", "set kubelet-arg reserved-cpus=0-1 in /etc/rancher/rke2/config.yaml"),
+        ("EKS (nodeadm, AL2023)", "set kubeReserved.cpu: 2000m in spec.kubelet.config of NodeConfig"),
+        ("kubespray", 'set reservedSystemCPUs: "0-1" in /etc/kubernetes/kubelet-config.yaml'),
+    ],
+)
+def test_a_reservation_that_is_missing_is_put_where_the_distribution_keeps_it(
+    name: str, place: str, capsys: Output
+) -> None:
+    ours = {"etc__cri-proxy__cri-proxy.yaml": 'reservedResources: {cpu: "cpuset:0-1"}\n'}
+    assert place in said(with_files(ROOTS[name], **ours), capsys)

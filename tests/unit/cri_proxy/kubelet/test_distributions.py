@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS, PLAIN, KubernetesDistribution, known_by
-from cri_proxy.kubelet.edits import Edit
+from cri_proxy.kubelet.edits import UNNAMED, Edit
 
 BY_NAME = {each.name: each for each in DISTRIBUTIONS}
 
@@ -56,6 +56,22 @@ def test_kubeadms_files_on_a_node_of_another_distribution_do_not_hide_it() -> No
             "set --node-ip=1.2.3.4 in spec.kubelet.flags of NodeConfig",
         ),
         ("kubeadm", Edit("/k.yaml", "cpuManagerPolicy", "none"), "set cpuManagerPolicy: none in /k.yaml"),
+        (
+            "k3s",
+            Edit(UNNAMED, "reservedSystemCPUs", "0-1"),
+            "set kubelet-arg reserved-cpus=0-1 in /etc/rancher/k3s/config.yaml",
+        ),
+        (
+            "MicroK8s",
+            Edit(UNNAMED, "kubeReserved.cpu", "2"),
+            "set --kube-reserved=cpu=2 in /var/snap/microk8s/current/args/kubelet",
+        ),
+        (
+            "EKS (nodeadm, AL2023)",
+            Edit(UNNAMED, "failCgroupV1", "false"),
+            "set failCgroupV1: false in spec.kubelet.config of NodeConfig",
+        ),
+        ("kubeadm", Edit(UNNAMED, "failCgroupV1", "false"), f"set failCgroupV1: false in {UNNAMED}"),
     ],
 )
 def test_an_edit_is_made_where_it_lasts(name: str, edit: Edit, text: str) -> None:
