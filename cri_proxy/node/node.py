@@ -338,6 +338,8 @@ class AbsentContainers:
             names = ", ".join(absent[:MOST_NAMED]) + ", ..." * (len(absent) > MOST_NAMED)
             reason = f"annotations name {names}, and the pod has had no such container so far"
             self._context.journal.noted_of(rows[0], events.ANNOTATION_IGNORED, reason=reason)
+            for row in rows:
+                self._context.journal.records.happened(row, "annotation-ignored", reason)
 
 
 def refusal_of(rejected: Rejected) -> Refusal:

@@ -70,6 +70,16 @@ async def test_a_name_that_no_container_of_the_pod_has_is_reported_once(
     assert await reported(site, (key, value)) == [expected]
 
 
+async def test_the_pods_containers_have_it_in_their_history(site: Site) -> None:
+    named = (f"prefer-shared-cpus.{OURS}/container.zzz", "true")
+    await reported(site, named)
+    for row in site.node.context.ledger.rows():
+        record = site.journal.records.get(row.key)
+        assert record is not None
+        assert (record.history[-1].what, record.history[-1].count) == ("annotation-ignored", 1)
+        assert record.history[-1].text == "annotations name zzz, and the pod has had no such container so far"
+
+
 async def test_a_container_may_still_come_for_a_while(site: Site) -> None:
     named = (f"prefer-shared-cpus.{OURS}/container.zzz", "true")
     assert await reported(site, named, after_seconds=SETTLED_SECONDS / 2) == []
