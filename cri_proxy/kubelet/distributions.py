@@ -113,7 +113,7 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "Talos",
         "nowhere",
-        tried="documentation only",
+        tried="documentation; that it refuses the flag was read in its sources",
         os_id="talos",
         why_not="its root is read-only, it runs no services of others beside its own on the host, and it refuses "
         "`container-runtime-endpoint` among the kubelet's `extraArgs`",
