@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from cri_proxy.foreign_text import admit
 from cri_proxy.yaml_fields import DocumentError
 from policies.devices import DEVICE_TYPES, GPU, DeviceInventory, InventoryDevice, address_in, identities_of, uuid_in
+from sysfs.gpu_partitions import is_partition
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -92,17 +93,30 @@ def with_last_known(reported: tuple[DeviceHealth, ...], last: Iterable[DeviceHea
 def with_health(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> DeviceInventory:
     """Return the inventory with these devices as unhealthy, beside those that it has so itself.
 
-    What is wrong with a GPU is wrong with all of its partitions, of which reports name none.
+    What is wrong with a GPU is wrong with all of its partitions, of which reports name none; what is wrong with one of
+    them is its own. A MIG instance is no device here: its GPU has it among what is wrong.
     """
     problems = {health.name: health.problem for health in reported if health.problem}
-    if not problems:
-        return inventory
-    of_gpus = {address_in(gpu.path.bus): _problem_of(gpu, problems) for gpu in inventory.of(GPU) if gpu.path.bus}
-    found = (
-        (device, _problem_of(device, problems) or of_gpus.get(address_in(device.part_of), ""))
+    of_wholes = problems | _of_wholes(inventory, problems)
+    found = {
+        device.key: problem
         for device in inventory.devices
-    )
-    return replace(inventory, devices=tuple(_with_problem(device, problem) for device, problem in found))
+        if (problem := _problem_of(device, problems) or of_wholes.get(address_in(device.part_of), ""))
+    }
+    devices = (_with_problem(device, found.get(device.key, "")) for device in inventory.devices)
+    return replace(inventory, devices=tuple(devices)) if found else inventory
+
+
+def _of_wholes(inventory: DeviceInventory, problems: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what is wrong with GPUs that are in partitions, by their PCI addresses."""
+    parted = {address for device in inventory.of(GPU) if (address := address_in(device.part_of))}
+    gpus = {address: gpu for gpu in inventory.of(GPU) if (address := address_in(gpu.path.bus)) in parted}
+    found = {address: gpu.ailment or _problem_of(gpu, problems) for address, gpu in gpus.items()}
+    return {
+        address: problem or f"the GPU {address} is unhealthy"
+        for address, problem in found.items()
+        if problem or not gpus[address].is_healthy
+    }
 
 
 def unknown_devices(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) -> tuple[str, ...]:
@@ -112,7 +126,9 @@ def unknown_devices(inventory: DeviceInventory, reported: Iterable[DeviceHealth]
 
 
 def _problem_of(device: InventoryDevice, problems: Mapping[str, str]) -> str:
-    return next((problems[name] for name in identities_of(device) if name in problems), "")
+    names = identities_of(device)
+    of_parts = (f"{part}: {problems[name]}" for part in device.parts if (name := uuid_in(part)) in problems)
+    return next((problems[name] for name in names if name in problems), "") or next(of_parts, "")
 
 
 def _with_problem(device: InventoryDevice, problem: str) -> InventoryDevice:
@@ -156,7 +172,11 @@ def _of_line(line: str, source: str, number: int) -> DeviceHealth:
 def _name(text: str) -> str:
     """Return the identity of a device that a report calls so, '' for another text."""
     numbered = _NUMBERED.fullmatch(text)
-    return f"{numbered[1]} {int(numbered[2])}" if numbered is not None else address_in(text) or uuid_in(text)
+    if numbered is not None:
+        return f"{numbered[1]} {int(numbered[2])}"
+    if is_partition(text):
+        return identities_of(InventoryDevice(GPU, 0, uuid=text))[0]
+    return address_in(text) or uuid_in(text)
 
 
 def _columns(cells: Sequence[str], source: str, number: int) -> Sequence[str]:

@@ -7,8 +7,10 @@ import pytest
 
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.health import DeviceHealth, lost_gpus, read_health, unknown_devices, with_health
+from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.yaml_fields import DocumentError
+from policies.devices import DeviceInventory
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Device
@@ -157,8 +159,8 @@ def test_a_device_is_unhealthy_where_the_report_or_the_inventory_has_it_so() -> 
     assert with_health(INVENTORY, [DeviceHealth("gpu 0")]) is INVENTORY
 
 
-@pytest.mark.parametrize("report", [f"{B} unhealthy fan", "gpu 3 unhealthy fan"])
-def test_what_is_wrong_with_a_gpu_is_wrong_with_all_of_its_partitions(report: str) -> None:
+def partitioned() -> DeviceInventory:
+    """Two GPUs of AMD's at A and B, in three partitions each: gpu 0 to 2, and 3 to 5."""
     gpus = [
         Device(
             address, 0x120000, 0x1002, 1, 0, CpuSet.parse("0-3"), partitions=(f"amdgpu_xcp_{n}", f"amdgpu_xcp_{n + 1}")
@@ -166,11 +168,45 @@ def test_what_is_wrong_with_a_gpu_is_wrong_with_all_of_its_partitions(report: st
         for address, n in ((A, 1), (B, 4))
     ]
     machine = replace(describe({"packages": 1, "cores": 4, "memory": "1Gi"}), devices=tuple(gpus))
-    found = with_health(inventory_of(machine), read_health(report, "report"))
-    sick = [(each.uuid or each.path.bus, each.ailment) for each in found.devices if not each.is_healthy]
-    assert sick == [(name, "fan") for name in (B, "amdgpu_xcp_4", "amdgpu_xcp_5")]
-    (one,) = with_health(found, read_health("gpu 1 unhealthy x", "report")).devices[1:2]
-    assert (one.uuid, one.ailment) == ("amdgpu_xcp_1", "x")
+    return inventory_of(machine)
+
+
+def sick(inventory: DeviceInventory, report: str = "") -> list[tuple[str, str]]:
+    reported = read_health(report, "report") if report else ()
+    found = with_health(inventory, reported).devices
+    return [(each.uuid or each.path.bus, each.ailment) for each in found if not each.is_healthy]
+
+
+@pytest.mark.parametrize("report", [f"{B} unhealthy fan", "gpu 3 unhealthy fan"])
+def test_what_is_wrong_with_a_gpu_is_wrong_with_all_of_its_partitions(report: str) -> None:
+    assert sick(partitioned(), report) == [(name, "fan") for name in (B, "amdgpu_xcp_4", "amdgpu_xcp_5")]
+
+
+@pytest.mark.parametrize("report", ["gpu 4 unhealthy fan", "amdgpu_xcp_4 unhealthy: fan"])
+def test_what_is_wrong_with_one_partition_is_wrong_with_it_alone(report: str) -> None:
+    assert sick(partitioned(), report) == [("amdgpu_xcp_4", "fan")]
+
+
+def test_a_file_that_has_a_gpu_as_unhealthy_has_its_partitions_so() -> None:
+    listed = read_inventory_text(f"gpu: [{{minor: 3, bus: '{B}', health: false}}]", "devices.yaml")
+    joined = with_scanned(listed, partitioned())
+    assert sick(joined) == [(B, ""), *((f"amdgpu_xcp_{n}", f"the GPU {B} is unhealthy") for n in (4, 5))]
+    assert sick(joined, "gpu 3 unhealthy hot")[1:] == [("amdgpu_xcp_4", "hot"), ("amdgpu_xcp_5", "hot")]
+    alone = read_inventory_text(f"gpu: [{{minor: 5, uuid: amdgpu_xcp_5, part_of: '{B}', health: false}}]", "d.yaml")
+    assert sick(with_scanned(alone, partitioned())) == [("amdgpu_xcp_5", "")]
+
+
+def test_a_gpu_that_is_listed_by_its_partitions_alone_is_known_by_its_address() -> None:
+    text = f"gpu: [{{minor: 0, uuid: MIG-5a, part_of: '{A}'}}, {{minor: 1, uuid: MIG-7c, part_of: '{A}'}}]"
+    listed = read_inventory_text(text, "devices.yaml")
+    assert sick(listed, f"{A} unhealthy lost") == [("MIG-5a", "lost"), ("MIG-7c", "lost")]
+    assert sick(listed, "MIG-7c unhealthy stuck") == [("MIG-7c", "stuck")]
+
+
+def test_a_mig_instance_is_no_device_and_stands_among_what_is_wrong_with_its_gpu() -> None:
+    listed = read_inventory_text("gpu: [{minor: 0, parts: [MIG-5a, MIG-7C]}, {minor: 1, parts: [MIG-9e]}]", "d.yaml")
+    reported = read_health("MIG-7c unhealthy stuck", "report")
+    assert [each.ailment for each in with_health(listed, reported).devices] == ["MIG-7C: stuck", ""]
 
 
 def test_a_number_that_the_inventory_lacks_is_named_and_an_address_of_another_device_is_not() -> None:
