@@ -321,11 +321,11 @@ def _claim_sources(lookup: LocalityLookup, pod_resources: PodResources, node: No
             return NOTHING_TOLD
         return await pod_resources.told(request.pod, request.container.name)
 
-    return ClaimSources(lookup.cdi.claim_variables, told_of)
+    return ClaimSources(lookup.cdi.claim_variables, told_of, lookup.proofs)
 
 
 def _reader(lookup: LocalityLookup, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:
     """Return the reader of CRI messages for this machine, with the locality of its devices."""
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
-    return Reader(memory_bytes, built.config, lookup.of, asked, cache, lookup.cdi, lookup.functions)
+    return Reader(memory_bytes, built.config, lookup.of, asked, cache, lookup.cdi, lookup.functions, lookup.proofs)

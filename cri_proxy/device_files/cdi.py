@@ -18,7 +18,7 @@ from typing import Final, TypeVar, TypeVarTuple
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
 from cri_proxy.cri.cdi.conversion import HostFile
 from cri_proxy.cri.cdi.resolve import ResolvedDevices, resolve
-from cri_proxy.cri.cdi.specs import NO_SPECIFICATION, CdiSpec, cdi_spec, declared, named
+from cri_proxy.cri.cdi.specs import NO_SPECIFICATION, CdiSpec, behind, cdi_spec, declared, named
 from cri_proxy.cri.cdi.variables import AddedVariables, adds_variables, variables_of
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.foreign_files.beneath import FileBeneath, FileRefused, open_beneath
@@ -82,6 +82,10 @@ class CdiFiles:
     def named(self, asked: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
         """Return what names the devices behind these CDI names, as ``specs.named``."""
         return named(self.specs(), asked) if asked else ()
+
+    def behind(self, names: Sequence[str]) -> Mapping[str, tuple[DeviceName, ...]]:
+        """Return what names the hardware of each of these CDI devices, as ``specs.behind``."""
+        return behind(self.specs(), names)
 
     def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these names that a file declares, in their order: a runtime refuses all others."""

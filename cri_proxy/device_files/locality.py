@@ -93,6 +93,27 @@ class DeviceFinder:
         found = [self._at(name, self._starts(name)) for name in names if "\0" not in name.text]
         return tuple(each for each in found if each is not None)
 
+    def hardware(self, name: DeviceName) -> tuple[tuple[str, ...], ...]:
+        """Return the names of each device that is called so, as it has them: its PCI address, of a partition its own.
+
+        Whether its place is known does not matter.
+        """
+        if "\0" in name.text:
+            return ()
+        found = dict.fromkeys(map(self._names_at, self._starts(name)))
+        return tuple(filter(None, found))
+
+    def _names_at(self, start: Path) -> tuple[str, ...]:
+        """Return what the directory of a device is called on its way up, and of a partition the address of its GPU."""
+        try:
+            directory = start.resolve(strict=True)
+        except (OSError, RuntimeError):
+            return ()
+        part = next((each.name for each in (directory, *directory.parents) if is_partition(each.name)), "")
+        above = self._gpu_of(directory)
+        addresses = (pci_address(each.name) for each in (above, *above.parents))
+        return tuple(filter(None, (part, next(filter(None, addresses), ""))))
+
     def _starts(self, name: DeviceName) -> Iterable[Path]:
         """Return the directories of the devices that this name stands for."""
         match name.kind:
@@ -213,6 +234,15 @@ def localities(
     """Return the localities of these devices, by reading sysfs: the numbers of the paths are known."""
     known = {below_root(root, path): number for path, number in numbers.items()}
     return DeviceFinder(root, known.get, gpus).of(names)
+
+
+def hardware(
+    root: Path, names: Sequence[DeviceName], numbers: Numbers, gpus: NvidiaGpus
+) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """Return the hardware behind each of these names, by reading sysfs: the numbers of the paths are known."""
+    known = {below_root(root, path): number for path, number in numbers.items()}
+    finder = DeviceFinder(root, known.get, gpus)
+    return tuple(map(finder.hardware, names))
 
 
 def _source(name: DeviceName, devices: tuple[str, ...]) -> str:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from cri_proxy import events
 from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.cdi.write import notes_for
+from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
-from cri_proxy.cri.devices.names import names_of
+from cri_proxy.cri.devices.names import NO_PROOFS, names_of, needing_proof
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
-from cri_proxy.cri.devices.plugin_devices import given_devices, localities_once, names_of_plugin
+from cri_proxy.cri.devices.plugin_devices import Problems, given_devices, localities_once, names_of_plugin
 from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts, own_functions
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -27,7 +28,7 @@ from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
 from policies.base import Request
-from policies.device_grants import by_place, cost_names
+from policies.device_grants import DeviceGrant, by_place, cost_names
 from policies.glob import is_like
 
 
@@ -44,13 +45,22 @@ class ContainerDevices:
     async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it, and those of them that it will lack."""
         joined, told = self._ledger.policy.known, found.told
-        given, problems = given_devices(config, joined, told.allocated, found.request.localities)
+        given, problems = await self._given_devices(reader, config, told)
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks or told.places):
             return found
         localities = localities_once(found.request.localities, told.places, given, joined)
         request = replace(found.request, given=given, lacks=lacks, localities=localities)
         return replace(found, request=request, problems=(*found.problems, *problems))
+
+    async def _given_devices(
+        self, reader: Reader, config: pb.ContainerConfig, told: ToldDevices
+    ) -> tuple[tuple[DeviceGrant, ...], Problems]:
+        """Return the devices that others chose for it; nothing is looked up on a node without any."""
+        joined = self._ledger.policy.known
+        names = needing_proof(cdi_names(config)) if joined.pieces else ()
+        proofs = await reader.proofs_of(names) if names else NO_PROOFS
+        return given_devices(config, joined, told.allocated, proofs)
 
     async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:
         """Return the CDI devices that the kubelet asks for, and of which none is added."""

@@ -4,7 +4,7 @@ What names a device is told by ``cri.device_names``; only what something names i
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -22,10 +22,11 @@ from cri_proxy.cri.device_names.names import (
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
 from cri_proxy.cri.devices.gpu_variables import is_privileged
+from cri_proxy.cri.devices.names import Proofs
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.device_files.cdi import CdiFiles
-from cri_proxy.device_files.locality import Numbers, device_numbers, localities, needs_number
+from cri_proxy.device_files.locality import Numbers, device_numbers, hardware, localities, needs_number
 from cri_proxy.device_files.mounts import subjects_of
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.device_files.pci_functions import functions_at
@@ -33,6 +34,7 @@ from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.cdi_devices import LOOK_SECONDS, CdiDevices
 from policies.base import DeviceLocality
+from policies.devices import ProvedDevice, proved
 from sysfs.text import some
 
 T = TypeVar("T")
@@ -47,6 +49,8 @@ POD_WORKERS: Final = 4
 
 Found = DeviceLocality | str
 """A locality, or a sentence about localities that could not be read in time."""
+Hardware = Mapping[DeviceName, Sequence[Sequence[str]]]
+"""The devices behind names: each as the names that sysfs has for it."""
 
 
 class LocalityLookup:
@@ -78,6 +82,18 @@ class LocalityLookup:
         missing = (*look.missing, *own.problems)
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
 
+    async def proofs(self, names: Sequence[str]) -> Proofs:
+        """Return the hardware behind these CDI names, as their specifications, the driver and sysfs prove it.
+
+        Within LOOK_SECONDS; of files that do not answer nothing is proved.
+        """
+        look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
+        behind = await look.behind(self.cdi, names)
+        every = each_once(each for found in behind.values() for each in found)
+        gpus, numbers = await asyncio.gather(look.gpus(every), look.numbers(every))
+        hardware = await look.hardware(every, gpus, numbers)
+        return {name: proved_devices(found, hardware, gpus) for name, found in behind.items()}
+
     async def functions(self, addresses: Sequence[str]) -> FunctionsByAddress:
         """Return the PCI functions at these addresses as they are now. Raises FilesFailed."""
         return await self._files.run(PCI_FILES, functions_at, self._root, addresses, within_seconds=LOOK_SECONDS)
@@ -100,6 +116,20 @@ class _Look:
         """Return the names of the devices behind these CDI names, each with the CDI name that stands for it."""
         found = cdi.ask(CdiFiles.named, names, within_seconds=self._left())
         return await self._found([name for name, _ in names], (), found)
+
+    async def behind(self, cdi: CdiDevices, names: Sequence[str]) -> Mapping[str, tuple[DeviceName, ...]]:
+        """Return what names the hardware of each of these CDI devices."""
+        none: Mapping[str, tuple[DeviceName, ...]] = {}
+        return await self._found(names, none, cdi.ask(CdiFiles.behind, tuple(names), within_seconds=self._left()))
+
+    async def hardware(self, names: Sequence[DeviceName], gpus: nvidia.NvidiaGpus, numbers: Numbers) -> Hardware:
+        """Return the hardware behind each of these names; none of paths that have not answered."""
+        answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
+        if not answered:
+            return {}
+        found = self._files.run("sysfs", hardware, self._root, answered, numbers, gpus, within_seconds=self._left())
+        every = await self._found([name.text for name in answered], (), found)
+        return dict(zip(answered, every, strict=False))
 
     async def gpus(self, names: Sequence[DeviceName]) -> nvidia.NvidiaGpus:
         """Return the node's NVIDIA GPUs where any of them may be meant."""
@@ -157,3 +187,25 @@ def _identified(group: AllocatedDevices, gpus: nvidia.NvidiaGpus) -> DeviceLocal
     if not all(addresses):
         return group.place
     return replace(group.place, devices=tuple(sorted({address for found in addresses for address in found})))
+
+
+def proved_devices(
+    names: Sequence[DeviceName], hardware: Hardware, gpus: nvidia.NvidiaGpus
+) -> tuple[ProvedDevice, ...]:
+    """Return the hardware behind what names a CDI device, each piece once.
+
+    A GPU is told by its driver's identifier too. An identifier that the driver does not know stands for itself.
+    """
+    found: dict[Sequence[str], bool] = {}
+    for name in names:
+        told = hardware.get(name, ())
+        if not told and name.kind == "gpu" and name.text.lower().startswith("gpu-"):
+            told = ((name.text,),)
+        is_part = name.kind == "path" and nvidia.is_part_node(name.text)
+        for each in told:
+            found[each] = found.get(each, False) or is_part
+    uuid_of = {gpu.address: gpu.uuid.upper() for gpu in gpus.gpus if gpu.uuid}
+    return tuple(
+        proved((*each, *(uuid_of[text] for text in each if text in uuid_of)), is_part=is_part)
+        for each, is_part in found.items()
+    )

@@ -24,6 +24,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.cdi_devices import CdiDevices, no_devices
 from cri_proxy.intercept.locality import Found
 from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.node.sync.claims import ProofsOf, nothing_proved
 from policies.base import Pod, Request
 from policies.devices import DEVICE_ALLOCATED
 
@@ -71,7 +72,8 @@ class Reader:
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``localities_of`` returns
     those of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
     ``config`` are the operator's options, ``cache`` what the node has read of annotations, ``cdi`` the devices that its
-    specification files declare. ``functions_of`` returns the PCI functions at addresses, and raises FilesFailed.
+    specification files declare. ``functions_of`` returns the PCI functions at addresses, and raises FilesFailed,
+    ``proofs_of`` the hardware behind CDI names.
     """
 
     memory_bytes: int
@@ -81,6 +83,7 @@ class Reader:
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     cdi: CdiDevices = field(default_factory=no_devices)
     functions_of: FunctionsOf = no_functions
+    proofs_of: ProofsOf = nothing_proved
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""

@@ -107,7 +107,7 @@ def with_health(inventory: DeviceInventory, reported: Iterable[DeviceHealth]) ->
     return replace(inventory, devices=tuple(devices)) if found else inventory
 
 
-def _of_wholes(inventory: DeviceInventory, problems: Mapping[str, str]) -> Mapping[str, str]:
+def _of_wholes(inventory: DeviceInventory, problems: Mapping[str, str]) -> dict[str, str]:
     """Return what is wrong with GPUs that are in partitions, by their PCI addresses."""
     parted = {address for device in inventory.of(GPU) if (address := address_in(device.part_of))}
     gpus = {address: gpu for gpu in inventory.of(GPU) if (address := address_in(gpu.path.bus)) in parted}

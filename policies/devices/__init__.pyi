@@ -30,9 +30,11 @@ from policies.devices.held_hardware import HeldHardware as HeldHardware
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on
+from policies.devices.identity import ProvedDevice as ProvedDevice
 from policies.devices.identity import address_in as address_in
 from policies.devices.identity import identities_held as identities_held
 from policies.devices.identity import identities_of as identities_of
+from policies.devices.identity import proved as proved
 from policies.devices.identity import uuid_in as uuid_in
 from policies.devices.joint import Closeness as Closeness
 from policies.devices.joint import JointChoice as JointChoice

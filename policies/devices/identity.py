@@ -5,6 +5,7 @@ device are told apart by no letter case, and cost files drop the dash before a n
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -70,6 +71,27 @@ def identities_held(grant: DeviceGrant) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class ProvedDevice:
+    """A piece of hardware that files of the node prove to be behind a name; ``is_part``: a part of it (MIG).
+
+    ``identities`` are those that are known of it, the most exact one first.
+    """
+
+    identities: tuple[str, ...]
+    is_part: bool = False
+
+
+def proved(texts: Iterable[str], *, is_part: bool = False) -> ProvedDevice:
+    """Return the hardware with these PCI addresses, identifiers of NVIDIA's driver, and names of partitions of a GPU.
+
+    >>> proved(["00000000:3B:00.0", "GPU-5A"]).identities, proved(["amdgpu_xcp_1"]).identities
+    (('0000:3b:00.0', 'gpu5a'), ('gpu=amdgpu_xcp_1',))
+    """
+    found = (address_in(text) or uuid_in(text) or _id_of(GPU, text) for text in texts)
+    return ProvedDevice(tuple(dict.fromkeys(found)), is_part)
+
+
+@dataclass(frozen=True, slots=True)
 class GpuPart:
     """A part of a GPU (MIG instance) by its own name; ``parent`` is an identity of the GPU, '' where none is told."""
 
@@ -102,6 +124,19 @@ def strength(identity: str) -> int:
     ['0000:51:00.0', 'nvidia.com/gpu/gpu0', 'gpu 0']
     """
     return 2 if " " in identity else 1 if "/" in identity else 0
+
+
+def kind_of_proof(identity: str) -> str:
+    """Return which of the identities that prove something this one is, '' where it proves nothing.
+
+    Two of one kind that differ are of two pieces of hardware.
+
+    >>> [kind_of_proof(identity) for identity in ("0000:51:00.0", "gpu5a", "gpu=amdgpu_xcp_1", "gpu 0")]
+    ['address', 'uuid', 'name', '']
+    """
+    if strength(identity):
+        return ""
+    return "address" if ":" in identity and "=" not in identity else "name" if "=" in identity else "uuid"
 
 
 def address_in(text: str) -> str:

@@ -12,13 +12,15 @@ from types import MappingProxyType
 from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey, listed_only
-from policies.devices.device_types import GPU
+from policies.devices.device_types import GPU, NIC, RDMA
 from policies.devices.identity import (
+    ProvedDevice,
     address_in,
     gpu_part,
     identities_held,
     identities_named,
     identities_of,
+    kind_of_proof,
     strength,
     uuid_in,
 )
@@ -69,43 +71,41 @@ class JoinedDevices:
         """Return the piece with this name of a cost file."""
         return self._by_identity.get(name) or Piece(None, "", (name,), frozenset(identities_named(name)))
 
-    def meant(self, name: str, at: str = "") -> Piece | None:
-        """Return the piece behind a name in the form of cost files, which need not list it; None where there is none.
+    def meant(self, name: str, proofs: Sequence[ProvedDevice] = ()) -> tuple[Piece, ...]:
+        """Return the pieces behind a name in the form of cost files, which need not list it.
 
-        ``at`` is the PCI address of the GPU that it is a part of, '' where it is not known.
+        ``proofs`` are what it is of by files of the node: a number, or a name of others, proves nothing beside them,
+        as drivers and inventories may count differently.
 
-        >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
-        >>> [str(gpus.meant(f"nvidia.com/gpu/{instance}")) for instance in ("GPU-5a", "gpu0", "1")]
-        ['gpu 0', 'gpu 0', 'None']
+        >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a", parts=("MIG-5a",)),)))
+        >>> names = ("GPU-5a", "gpu0", "1", "0:1", "MIG-5A", "MIG-7c")
+        >>> [[str(piece) for piece in gpus.meant(f"nvidia.com/gpu/{name}")] for name in names]
+        [['gpu 0'], ['gpu 0'], [], ['part 0:1 of gpu 0'], ['part MIG-5A of gpu 0'], []]
         """
-        found = (self._by_identity.get(identity) for identity in identities_named(name))
-        return next((piece for piece in found if piece is not None), None) or self.part_named(name, at)
+        told, part = identities_named(name), gpu_part(name)
+        text = name.rpartition("/")[2] if part is None else part.name
+        if part is not None:
+            if whole := next(filter(None, map(self._by_identity.get, told)), None):
+                return (whole,)  # it is listed as a device of its own
+            listed = (each for each in self.inventory.devices if text.lower() in map(str.lower, each.parts))
+            told = next(map(identities_of, listed), (part.parent,))
+        found = self._told(told, proofs)
+        if part is None and not any(proof.is_part for proof in proofs):
+            return found
+        gpus = (piece.device for piece in found if piece.device is not None and piece.device.kind == GPU)
+        return tuple(Piece(gpu, text) for gpu in gpus)
 
-    def part_named(self, name: str, at: str = "") -> Piece | None:
-        """Return the part of a GPU behind such a name, None where there is none; ``at`` is the GPU's PCI address.
-
-        The address goes before an index, which drivers and inventories may count differently.
-
-        >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, parts=("MIG-5a",)),)))
-        >>> [str(gpus.part_named(f"nvidia.com/gpu/{instance}")) for instance in ("0:1", "MIG-5A", "MIG-7c", "0")]
-        ['part 0:1 of gpu 0', 'part MIG-5A of gpu 0', 'None', 'None']
-        """
-        part = gpu_part(name)
-        if part is None:
-            return None
-        listed = (each for each in self.inventory.devices if part.name.lower() in map(str.lower, each.parts))
-        device = next(listed, None) or self._whole_of(part.parent, address_in(at))
-        return Piece(device, part.name) if device is not None and device.kind == GPU else None
-
-    def _whole_of(self, parent: str, address: str) -> InventoryDevice | None:
-        """Return the GPU with this identity and at this address, the stronger one where they are of two."""
-        for identity in sorted(filter(None, (parent, address)), key=strength):
-            piece = self._by_identity.get(identity)
-            if piece is None or piece.device is None:
-                continue
-            is_proved = not strength(identity) or not address
-            return piece.device if is_proved or address_in(piece.device.path.bus) in ("", address) else None
-        return None
+    def _told(self, told: Sequence[str], proofs: Sequence[ProvedDevice]) -> tuple[Piece, ...]:
+        """Return the pieces with these identities: by those that prove it themselves, by the proofs, by the others."""
+        here = [(each, piece) for each in told if (piece := self._by_identity.get(each)) is not None]
+        if exact := [piece for each, piece in here if kind_of_proof(each) in ("address", "uuid")]:
+            return (exact[0],)
+        behind = (next(filter(None, map(self._by_identity.get, each.identities)), None) for each in proofs)
+        known = dict.fromkeys(piece for piece in behind if piece is not None)
+        if found := tuple(piece for piece in known if here or not _may_be_shared(piece)):
+            return found
+        kinds = {kind_of_proof(identity) for proof in proofs for identity in proof.identities}
+        return tuple(piece for _, piece in here if kinds.isdisjoint(map(kind_of_proof, piece.identities)))[:1]
 
     def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
         """Return the pieces that are here by which the device of this grant is or was known.
@@ -260,6 +260,11 @@ class JoinedDevices:
         for name in (name for names in self.inventory.costs.devices.values() for name in names):
             found.add_name(name)
         return found
+
+
+def _may_be_shared(piece: Piece) -> bool:
+    """Return whether plugins give this to many containers: the verbs of a NIC, which its other users do not notice."""
+    return piece.device is not None and piece.device.kind in (RDMA, NIC) and not piece.vf
 
 
 def _whole(piece: Piece, name: str = "") -> DeviceGrant:

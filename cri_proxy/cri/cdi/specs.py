@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cri.device_names.cdi_edits import named_by_edits
-from cri_proxy.cri.device_names.names import DeviceName, each_once
+from cri_proxy.cri.device_names.names import DeviceName, each_once, pci_address
 
 Fields = Mapping[object, object]
 
@@ -50,6 +50,30 @@ def cdi_spec(content: object) -> CdiSpec:
 def declaring(specs: Specs, name: str) -> CdiSpec:
     """Return the first file that declares this device; NO_SPECIFICATION where none does."""
     return next((spec for _, spec in specs if name in spec.devices), NO_SPECIFICATION)
+
+
+def behind(specs: Specs, names: Iterable[str]) -> Mapping[str, tuple[DeviceName, ...]]:
+    """Return what names the hardware of each of these CDI devices: its own edits, and other names of the same device.
+
+    NVIDIA's toolkit declares each GPU by its index and by its identifier, if so told, with the same device nodes.
+    """
+    return {name: _behind(declaring(specs, name), name) for name in names}
+
+
+def _behind(spec: CdiSpec, name: str) -> tuple[DeviceName, ...]:
+    own = [each for holder in spec.devices.get(name, ())[-1:] for each in named_by_edits(holder)]
+    paths = _paths(own)
+    others = ((each.partition("=")[2], holders) for each, holders in spec.devices.items() if paths and each != name)
+    ids = (text for text, holders in others if _is_identifier(text) and _paths(named_by_edits(holders[-1])) == paths)
+    return each_once((*own, *(DeviceName("gpu", text) for text in ids)))
+
+
+def _paths(names: Iterable[DeviceName]) -> frozenset[str]:
+    return frozenset(name.text for name in names if name.kind == "path")
+
+
+def _is_identifier(text: str) -> bool:
+    return pci_address(text) is not None or text.lower().startswith("gpu-")
 
 
 def declared(specs: Specs, names: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The CDI names of the inventory's devices, and the devices behind CDI names and the kubelet's ids. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +16,14 @@ from policies.devices import (
     InventoryDevice,
     JoinedDevices,
     Piece,
+    ProvedDevice,
+    address_in,
+    uuid_in,
 )
+
+Proofs = Mapping[str, Sequence[ProvedDevice]]
+"""The hardware behind CDI names, by name, as their specifications prove it."""
+NO_PROOFS: Final[Proofs] = MappingProxyType({})
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
@@ -45,18 +52,16 @@ def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
     return _names(InventoryDevice(grant.kind, grant.number) if device is None else device)
 
 
-def devices_named(
-    names: Iterable[str], joined: JoinedDevices, places: Mapping[str, str] = MappingProxyType({})
-) -> tuple[DeviceGrant, ...]:
+def devices_named(names: Iterable[str], joined: JoinedDevices, proofs: Proofs = NO_PROOFS) -> tuple[DeviceGrant, ...]:
     """Return the devices that these CDI names are of, each once, as others chose them; other names are no matter.
 
-    ``places`` has the PCI address behind a name, as its specification tells: which GPU a part is of.
+    A name that its specification proves to be of a device is of it, whatever it says.
 
     >>> gpus = DeviceInventory((InventoryDevice("gpu", 0), InventoryDevice("gpu", 1)))
     >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], JoinedDevices(gpus))]
     ['gpu 1']
     """
-    pieces = (piece for name in names for piece in _pieces(name, joined, places.get(name, "")))
+    pieces = (piece for name in names for piece in _pieces(name, joined, proofs.get(name, ())))
     given = map(joined.given, dict.fromkeys(pieces))
     return tuple({(grant.key, grant.vf): grant for grant in given}.values())
 
@@ -74,8 +79,7 @@ def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[Devi
     found = {}
     for name in names:
         device, is_shared, _ = name.partition(_SHARE)
-        piece = joined.meant(_FORMER_VF.sub(r"\1\2", device))
-        if piece is not None:
+        for piece in joined.meant(_FORMER_VF.sub(r"\1\2", device)):
             grant = replace(joined.given(piece), is_shared=bool(is_shared))
             found[grant.key, grant.vf] = grant
     return tuple(found.values())
@@ -95,14 +99,24 @@ def source_of(name: str, joined: JoinedDevices) -> str:
     return f"{part[1]}/{part[2]}" if part is not None else ""
 
 
-def _pieces(name: str, joined: JoinedDevices, at: str) -> Iterator[Piece]:
-    """Yield the pieces of hardware behind a CDI name, which its specification has ``at`` a PCI address."""
+def needing_proof(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these CDI names that prove no device: they have a number, or a word of others.
+
+    >>> needing_proof(["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-5a", "cri-proxy.io/vf=0000:51:00.1", "a.com/gpu=all"])
+    ('nvidia.com/gpu=0',)
+    """
+    instances = ((name, name.partition("=")[2]) for name in names)
+    return tuple(name for name, text in instances if text != _ALL and not (address_in(text) or uuid_in(text)))
+
+
+def _pieces(name: str, joined: JoinedDevices, proofs: Sequence[ProvedDevice]) -> Iterator[Piece]:
+    """Yield the pieces of hardware behind a CDI name, of which these are proved."""
     kind, _, instance = name.partition("=")
     if instance == _ALL:
         yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
-    piece = joined.meant(f"{kind}/{instance}", at)
-    if piece is not None and (kind not in _OF_VENDORS or piece.device is None or kind in _vendor_kinds(piece.device)):
-        yield piece
+    for piece in joined.meant(f"{kind}/{instance}", proofs):
+        if kind not in _OF_VENDORS or piece.device is None or kind in _vendor_kinds(piece.device):
+            yield piece
 
 
 def _is_of_kind(piece: Piece, kind: str) -> bool:

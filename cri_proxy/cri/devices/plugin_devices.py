@@ -7,14 +7,13 @@ a pod can write too.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.cdi.variables import kind_of
 from cri_proxy.cri.device_names.names import AllocatedDevices
-from cri_proxy.cri.device_sources import cdi_names, via_cdi
-from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
+from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, devices_allocated, devices_named, names_of, source_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import DeviceLocality
 from policies.device_grants import DeviceGrant
@@ -27,17 +26,15 @@ def given_devices(
     config: pb.ContainerConfig,
     joined: JoinedDevices,
     allocated: Iterable[str] = (),
-    localities: Iterable[DeviceLocality] = (),
+    proofs: Proofs = NO_PROOFS,
 ) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
-    names, RESOURCE/ID. ``localities`` are the places of the container's devices.
+    names, RESOURCE/ID. ``proofs`` as in ``devices_named``.
     """
     annotated, problems = annotated_devices(config.annotations)
-    at = {place.via: place.devices[0] for place in localities if place.via and len(place.devices) == 1}
-    places = {name: at[via] for name in cdi_names(config) if (via := via_cdi(name)) in at}
-    return with_named(annotated, cdi_names(config), joined, allocated, places), problems
+    return with_named(annotated, cdi_names(config), joined, allocated, proofs), problems
 
 
 def with_named(
@@ -45,15 +42,15 @@ def with_named(
     names: Iterable[str],
     joined: JoinedDevices,
     allocated: Iterable[str] = (),
-    places: Mapping[str, str] = MappingProxyType({}),
+    proofs: Proofs = NO_PROOFS,
 ) -> tuple[DeviceGrant, ...]:
     """Return devices that were given to a container, by type and minor.
 
-    With those that its CDI names are of, and those that the kubelet has ``allocated`` by these names. ``places`` as in
+    With those that its CDI names are of, and those that the kubelet has ``allocated`` by these names. ``proofs`` as in
     ``devices_named``.
     """
     found = {(grant.key, grant.vf): grant for grant in given}
-    for grant in (*devices_allocated(allocated, joined), *devices_named(names, joined, places)):
+    for grant in (*devices_allocated(allocated, joined), *devices_named(names, joined, proofs)):
         found.setdefault((grant.key, grant.vf), grant)
     return tuple(sorted(found.values(), key=_order))
 

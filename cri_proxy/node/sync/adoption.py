@@ -10,6 +10,7 @@ from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.cdi.variables import ClaimNotRead
+from cri_proxy.cri.devices.names import NO_PROOFS, needing_proof
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
@@ -248,7 +249,10 @@ class Adoption:
         if not joined.pieces:
             return request
         told = await self._claims.told_of(request)
-        return replace(request, given=with_named(request.given, cdi_names, joined, told.allocated))
+        names = tuple(dict.fromkeys((*cdi_names, *(name for name, _ in told.cdi))))  # CRI-O does not keep them
+        unproved = needing_proof(names)
+        proofs = await self._claims.proofs_of(unproved) if unproved else NO_PROOFS
+        return replace(request, given=with_named(request.given, names, joined, told.allocated, proofs))
 
     def _rules_for(self, container: pb.ContainerStatus) -> AnnotationRules:
         config, is_running = self._config(), container.state == pb.CONTAINER_RUNNING

@@ -13,6 +13,7 @@ from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
+from cri_proxy.cri.devices.names import NO_PROOFS, Proofs
 from cri_proxy.cri.pod_amounts import pod_request_mcpu
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -30,16 +31,26 @@ async def nothing_told(_: Request) -> ToldDevices:
     return NOTHING_TOLD
 
 
+ProofsOf = Callable[[Sequence[str]], Awaitable[Proofs]]
+"""Returns the hardware behind CDI names, by name."""
+
+
+async def nothing_proved(_: Sequence[str]) -> Proofs:
+    """Return that nothing is known of the hardware behind CDI names: for a node without files."""
+    return NO_PROOFS
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimSources:
     """Where claims of containers are looked up that the proxy did not see created.
 
     ``variables_of`` reads the specification files of CDI devices and raises FilesFailed; ``told_of`` asks the kubelet
-    for the devices of a container.
+    for the devices of a container, ``proofs_of`` returns the hardware behind CDI names.
     """
 
     variables_of: VariablesOf = no_variables
     told_of: Callable[[Request], Awaitable[ToldDevices]] = nothing_told
+    proofs_of: ProofsOf = nothing_proved
 
     async def claimed(
         self, request: Request, found: Existing, sandbox: pb.PodSandboxStatusResponse, rules: AnnotationRules

@@ -187,3 +187,26 @@ def test_a_partition_of_a_gpu_is_where_its_gpu_is(tmp_path: Path, name: str, nod
     assert hints_of(finder, f"/dev/dri/{node}") == (hint(f"/dev/dri/{node}"),)
     (tmp_path / "sys/bus/pci/devices/0000:3b:00.0").unlink()
     assert hints_of(finder, f"/dev/dri/{node}") == ()
+
+
+def test_the_hardware_behind_a_name_is_known_without_its_place(tmp_path: Path) -> None:
+    """The firmware of many machines names no NUMA node."""
+    tree(tmp_path)
+    gpu = (tmp_path / "sys/bus/pci/devices/0000:3b:00.0").resolve()
+    (gpu / "numa_node").write_text("-1\n")
+    (tmp_path / "sys/devices/platform/amdgpu_xcp_3/drm/renderD131").mkdir(parents=True)
+    topology = tmp_path / "sys/devices/virtual/kfd/kfd/topology/nodes/4"
+    topology.mkdir(parents=True)
+    (topology / "properties").write_text(f"domain 0\nlocation_id {0x3B00 | 3 << 28}\ndrm_render_minor 131\n")
+    link(tmp_path / "sys/dev/char/226:131", tmp_path / "sys/devices/platform/amdgpu_xcp_3/drm/renderD131")
+    link(tmp_path / "sys/dev/char/226:1", gpu)
+    numbers = {"renderD131": DeviceNumber("char", 226, 131), "card1": DeviceNumber("char", 226, 1)}
+    finder = DeviceFinder(tmp_path, lambda path: numbers.get(path.name))
+    paths = ("/dev/dri/renderD131", "/dev/dri/card1", "/dev/kfd", "/dev/nul\0")
+    assert [finder.hardware(DeviceName("path", path)) for path in paths] == [
+        (("amdgpu_xcp_3", "0000:3b:00.0"),),
+        (("0000:3b:00.0",),),
+        (),
+        (),
+    ]
+    assert hints_of(finder, *paths) == ()

@@ -1,24 +1,28 @@
 """What becomes of devices that the kubelet has allocated, and what containers without a GPU see of those of others."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
+from cri_proxy.cri.devices.names import Proofs
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import PodSpec, create_request
 from cri_proxy.errors import CallFailed
 from cri_proxy.metrics import catalog
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
-from policies.base import DeviceLocality
-from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+from policies.base import DeviceLocality, Request
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath, proved
 from tests.fakes.site import opened
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held, variables
 from tests.unit.cri_proxy.kubelet.service import devices
 from tests.unit.cri_proxy.kubelet.service import pod as told_pod
+from tests.unit.cri_proxy.node.stage import direct
 
 
 async def test_what_the_kubelet_has_allocated_goes_to_no_pod_that_asks_by_annotation() -> None:
@@ -133,6 +137,45 @@ async def test_a_gpu_of_which_the_kubelet_gives_a_part_is_given_to_nobody_else()
             await site.run("c", OWNS, **ASKS)
         await site.open()
         assert held(site, made) == ["gpu 0 part 0:1"]
+
+
+async def counted_backwards(names: Sequence[str]) -> Proofs:
+    """Prove by the specifications of a driver that counts the two GPUs the other way round."""
+    return {name: [proved([f"GPU-{1 - int(name[-1])}"])] for name in names}
+
+
+async def test_a_gpu_that_the_kubelet_names_by_a_number_is_the_one_that_its_specification_proves() -> None:
+    async with opened(InventorySite()) as site:
+        site.claims = ClaimSources(proofs_of=counted_backwards)
+        site.interceptor.use_reader(replace(site.interceptor._reader, proofs_of=counted_backwards))
+        spec = PodSpec("a", (OWNS,))
+        request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        request.config.CDI_devices.add(name="nvidia.com/gpu=0")
+        made = await site.kubelet.create_as(request)
+        await site.kubelet.start(made)
+        assert held(site, made) == ["gpu 1"]
+        assert held(site, (await site.run("b", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
+        await site.open()
+        assert held(site, made) == ["gpu 1"]
+
+
+@pytest.mark.parametrize("told", ["by the runtime", "by the kubelet"])
+async def test_a_gpu_from_before_the_proxy_is_the_one_that_its_specification_proves(told: str) -> None:
+    """CRI-O keeps no names; the kubelet tells those of claims."""
+    names = {"by the kubelet": (("nvidia.com/gpu=0", "podresapi:gpu.nvidia.com/n/gpu-0"),)}.get(told, ())
+
+    async def told_of(asked: Request) -> ToldDevices:
+        return ToldDevices(cdi=names if asked.pod.name == "a" else (), is_known=True)
+
+    async with opened(InventorySite()) as site:
+        site.claims = ClaimSources(told_of=told_of, proofs_of=counted_backwards)
+        spec = PodSpec("a", (OWNS,))
+        asked = create_request(spec, OWNS, await direct(site).run_sandbox(spec), node=site.kubelet.node)
+        if not names:
+            asked.config.CDI_devices.add(name="nvidia.com/gpu=0")
+        await direct(site).start(await direct(site).create_as(asked))
+        await site.open()
+        assert held(site, (await site.run("b", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
 
 
 VOID = Config(visible_devices="void")

@@ -10,6 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.locality import NVIDIA_FILES, LocalityLookup
 from policies.base import DeviceLocality
+from policies.devices import ProvedDevice
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.silent_files import SilentFiles
 
@@ -148,3 +149,35 @@ async def test_too_many_names_are_told_as_missing_hints(tmp_path: Path) -> None:
     (missing,) = await LocalityLookup(a_root(tmp_path), PLAIN_THREADS).of(config)
     assert isinstance(missing, str)
     assert "PCIDEVICE_X" in missing
+
+
+def with_specification(root: Path, *devices: tuple[str, list[str]]) -> Path:
+    """The GPU of ``with_gpu``, and a specification of NVIDIA's with these devices by name and paths of nodes."""
+    with_gpu(root)
+    declared = [{"name": n, "containerEdits": {"deviceNodes": [{"path": p} for p in paths]}} for n, paths in devices]
+    (root / "etc/cdi/nvidia.json").write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": declared}))
+    return root
+
+
+async def test_the_hardware_behind_a_cdi_name_is_what_its_specification_proves(tmp_path: Path) -> None:
+    caps, twin = "/dev/nvidia-caps/nvidia-cap12", "GPU-bb"
+    parts = tmp_path / "proc/driver/nvidia-caps"
+    parts.mkdir(parents=True)
+    (parts / "mig-minors").write_text("gpu0/gi1/access 12\n")
+    devices = [("4", ["/dev/nvidia0"]), ("4:1", ["/dev/nvidia0", caps]), ("5", ["/dev/x"]), (twin, ["/dev/x"])]
+    found = LocalityLookup(with_specification(tmp_path, *devices), PLAIN_THREADS)
+    names = [f"nvidia.com/gpu={name}" for name in ("4", "4:1", "5", "6")]
+    gpu = ("0000:3b:00.0", "gpuaa")
+    assert await found.proofs(names) == {
+        names[0]: (ProvedDevice(gpu),),
+        names[1]: (ProvedDevice(gpu, is_part=True),),
+        names[2]: (ProvedDevice(("gpubb",)),),  # the driver does not know it, or does not answer
+        names[3]: (),
+    }
+
+
+@pytest.mark.parametrize("subject", ["sysfs", NVIDIA_FILES, "CDI specifications"])
+async def test_nothing_is_proved_by_files_that_do_not_answer(tmp_path: Path, subject: str) -> None:
+    root = with_specification(tmp_path, ("0", ["/dev/nvidia0"]))
+    found = await LocalityLookup(root, SilentFiles(subject)).proofs(["nvidia.com/gpu=0"])
+    assert found.get("nvidia.com/gpu=0", ()) == ()

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.cdi.specs import behind, cdi_spec
 from cri_proxy.device_files.cdi import MAX_FILE_BYTES, CdiFiles
 from tests.fuzz.budget import memory_of
 
@@ -121,4 +122,26 @@ def test_what_names_a_device_is_told_with_what_asked_for_it(tmp_path: Path) -> N
     assert [(name.text, name.via) for name in found] == [
         ("/dev/gpu0", "CDI device example.com/gpu=0"),
         ("0", "NVIDIA_VISIBLE_DEVICES of CDI device example.com/gpu=0"),
+    ]
+
+
+def test_a_device_is_what_its_own_nodes_and_variables_are_and_what_another_name_of_these_nodes_says() -> None:
+    both = {"deviceNodes": [{"path": "/dev/nvidiactl"}]}
+    devices = [
+        {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia3"}]}},
+        {"name": "1", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia1"}]}},
+        {"name": "GPU-aa", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia3"}]}},
+        {"name": "all", "containerEdits": {"deviceNodes": [{"path": f"/dev/nvidia{n}"} for n in (1, 3)]}},
+        {"name": "mine", "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=GPU-bb"]}},
+        {"name": "empty", "containerEdits": {"env": ["A=b"]}},
+    ]
+    specs = (("/etc/cdi/a.json", cdi_spec({"kind": "nvidia.com/gpu", "devices": devices, "containerEdits": both})),)
+    names = [f"nvidia.com/gpu={name}" for name in ("0", "1", "mine", "empty", "9")]
+    found = behind(specs, names)
+    assert [[(each.kind, each.text) for each in found[name]] for name in names] == [
+        [("path", "/dev/nvidia3"), ("gpu", "GPU-aa")],
+        [("path", "/dev/nvidia1")],
+        [("gpu", "GPU-bb")],
+        [],
+        [],
     ]

@@ -1,11 +1,22 @@
+from collections.abc import Sequence
+
 import pytest
 
 from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath
+from policies.devices import (
+    DeviceInventory,
+    InventoryDevice,
+    JoinedDevices,
+    PciePath,
+    VfGroup,
+    VirtualFunction,
+    proved,
+)
 from tests.fakes.device_policy import inventory, two_pairs
 
 NODE = two_pairs()
+VFS = (VfGroup((VirtualFunction(0, "0000:51:00.1"), VirtualFunction(1, "0000:51:00.2"))),)
 
 
 def test_a_gpu_is_named_by_its_uuid_then_by_its_minor_then_as_ours() -> None:
@@ -137,31 +148,64 @@ MIG = DeviceInventory(
     ],
 )
 def test_a_mig_device_is_a_part_of_its_gpu_by_whatever_name(name: str, found: str) -> None:
-    places = {"nvidia.com/mig-3g.40gb=MIG-0f": "0000:17:00.0"}
-    given = devices_named([name, name], JoinedDevices(MIG), places)
+    proofs = {"nvidia.com/mig-3g.40gb=MIG-0f": [proved(["0000:17:00.0"], is_part=True)]}
+    given = devices_named([name, name], JoinedDevices(MIG), proofs)
     assert [str(grant) for grant in given] == [found] * bool(found)
     assert all((grant.is_given, grant.source) == (True, f"gpu/{grant.minor}") for grant in given)
 
 
+NUMBERED_OTHERWISE = DeviceInventory(
+    (
+        InventoryDevice("gpu", 0, uuid="GPU-5a", path=PciePath(bus="0000:17:00.0")),
+        InventoryDevice("gpu", 1, uuid="GPU-7c", path=PciePath(bus="0000:65:00.0")),
+        InventoryDevice("gpu", 2),
+        InventoryDevice("gpu", 3, uuid="GPU-9e"),
+        InventoryDevice("gpu", 4, uuid="amdgpu_xcp_1", vendor="amd", part_of="0000:05:00.0"),
+        InventoryDevice("gpu", 5, path=PciePath(bus="0000:05:00.0"), vendor="amd"),
+        InventoryDevice("rdma", 0, path=PciePath(bus="0000:51:00.0"), vf_groups=VFS),
+    )
+)
+
+
 @pytest.mark.parametrize(
-    ("name", "at", "found"),
+    ("name", "proofs", "found"),
     [
-        ("nvidia.com/gpu=0:1", "0000:65:00.0", "gpu 1 part 0:1"),  # NVIDIA's index 0 is the inventory's GPU 1
-        ("nvidia.com/gpu=0:1", "00000000:17:00.0", "gpu 0 part 0:1"),
-        ("nvidia.com/gpu=2:1", "0000:99:00.0", "gpu 2 part 2:1"),  # the inventory does not tell where GPU 2 is
-        ("nvidia.com/gpu=0:1", "0000:99:00.0", ""),
-        ("nvidia.com/gpu=MIG-GPU-5a/1/0", "0000:65:00.0", "gpu 0 part MIG-GPU-5a/1/0"),
+        # NVIDIA's index 0 is the inventory's GPU 1.
+        ("nvidia.com/gpu=0", ["0000:65:00.0"], "gpu 1"),
+        ("nvidia.com/gpu=0", ["GPU-7C"], "gpu 1"),
+        ("nvidia.com/gpu=0", ["0000:99:00.0 GPU-9e"], "gpu 3"),  # its address is not listed, its identifier is
+        ("nvidia.com/gpu=0", ["00000000:17:00.0"], "gpu 0"),
+        ("nvidia.com/gpu=0", [], "gpu 0"),
+        ("nvidia.com/gpu=0", ["0000:99:00.0"], ""),  # none of those here
+        ("nvidia.com/gpu=2", ["0000:99:00.0"], "gpu 2"),  # the inventory does not tell where GPU 2 is
+        ("nvidia.com/gpu=3", ["0000:99:00.0"], "gpu 3"),  # nor where GPU 3 is
+        ("nvidia.com/gpu=3", ["0000:99:00.0 GPU-11"], ""),
+        ("nvidia.com/gpu=GPU-5a", ["0000:65:00.0"], "gpu 0"),  # a name that proves it goes first
+        ("nvidia.com/gpu=0:1", ["0000:65:00.0"], "gpu 1 part 0:1"),
+        ("nvidia.com/gpu=2:1", ["0000:99:00.0"], "gpu 2 part 2:1"),
+        ("nvidia.com/gpu=0:1", ["0000:99:00.0"], ""),
+        ("nvidia.com/gpu=MIG-GPU-5a/1/0", ["0000:65:00.0"], "gpu 0 part MIG-GPU-5a/1/0"),
+        # Of AMD's partitions, and of names that tell of nothing.
+        ("amd.com/gpu=0", ["amdgpu_xcp_1 0000:05:00.0"], "gpu 4"),
+        ("amd.com/gpu=4", ["0000:05:00.0"], "gpu 5"),
+        ("amd.com/gpu=0", ["amdgpu_xcp_7 0000:05:00.0"], "gpu 5"),  # a partition that is not listed is of its GPU
+        ("k8s.gpu.nvidia.com/claim=5a-gpu-0", ["0000:65:00.0"], "gpu 1"),
+        ("example.com/pair=a", ["0000:17:00.0", "0000:51:00.2", "0000:00:1f.0"], "gpu 0, rdma 0 VF 0000:51:00.2"),
+        ("cri-proxy.io/rdma=0", ["0000:51:00.0"], "rdma 0"),
+        ("example.com/nic=a", ["0000:51:00.0"], ""),  # plugins give its verbs to many containers
+        ("example.com/nic=a", ["0000:51:00.2"], "rdma 0 VF 0000:51:00.2"),
+        ("example.com/nic=a", [], ""),
     ],
 )
-def test_the_address_that_a_specification_proves_goes_before_the_index_of_a_gpu(name: str, at: str, found: str) -> None:
-    node = DeviceInventory(
-        (
-            InventoryDevice("gpu", 0, uuid="GPU-5a", path=PciePath(bus="0000:17:00.0")),
-            InventoryDevice("gpu", 1, uuid="GPU-7c", path=PciePath(bus="0000:65:00.0")),
-            InventoryDevice("gpu", 2),
-        )
-    )
-    assert [str(grant) for grant in devices_named([name], JoinedDevices(node), {name: at})] == [found] * bool(found)
+def test_what_is_proved_goes_before_the_number_of_a_device(name: str, proofs: Sequence[str], found: str) -> None:
+    given = devices_named([name], JoinedDevices(NUMBERED_OTHERWISE), {name: [proved(p.split()) for p in proofs]})
+    assert ", ".join(map(str, given)) == found
+
+
+def test_a_part_of_a_gpu_is_one_whatever_it_is_called() -> None:
+    proofs = {(name := "k8s.gpu.nvidia.com/claim=5a-mig-1"): [proved(["0000:65:00.0"], is_part=True)]}
+    given = devices_named([name], JoinedDevices(NUMBERED_OTHERWISE), proofs)
+    assert [str(each) for each in given] == ["gpu 1 part 5a-mig-1"]
 
 
 def test_what_the_kubelet_has_allocated_of_mig_is_a_part_of_its_gpu() -> None:
