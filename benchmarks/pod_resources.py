@@ -1,12 +1,13 @@
 """How long an answer of the pod resources socket takes. Run: python benchmarks/pod_resources.py [ROUNDS].
 
 A node of 500 pods with two containers each, half of which own CPUs: the kubelet's list is read, completed and written.
-Prints the median of CPU time, and its ratio to a fixed pure-Python loop of the same process.
+Prints the median of CPU time, and its ratio to a fixed pure-Python loop of the same process: of an answer while nothing
+changes, and of the first one after a change, for which the grants are indexed.
 """
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -50,11 +51,21 @@ def kubelet_list() -> bytes:
     return answer.SerializeToString()
 
 
-def answered(rows: tuple[Row, ...], listed: bytes) -> int:
+def answered(granted: Callable[[], NodeGrants], listed: bytes) -> int:
     """Answer List once and return the bytes of the answer."""
     answer = pb.ListPodResourcesResponse.FromString(listed)
-    NodeGrants.of(_POLICY, rows).add_to_pods(answer.pod_resources)
+    granted().add_to_pods(answer.pod_resources)
     return len(answer.SerializeToString())
+
+
+def measured(granted: Callable[[], NodeGrants], listed: bytes, rounds: int) -> float:
+    """Return the median of CPU seconds."""
+    times = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        answered(granted, listed)
+        times.append(time.process_time() - begun)
+    return median(times)
 
 
 _MACHINE = describe({"packages": 2, "nodes": 2, "cores": 256, "memory": "256Gi"})
@@ -65,16 +76,14 @@ def main() -> int:
     """Measure and print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     held = tuple(Row(grant, "sandbox", "id", "running", None, order) for order, grant in enumerate(grants()))
-    listed, times = kubelet_list(), []
-    reference = reference_seconds()
-    for _ in range(rounds):
-        begun = time.process_time()
-        size = answered(held, listed)
-        times.append(time.process_time() - begun)
-    found = median(times)
+    listed, reference = kubelet_list(), reference_seconds()
+    indexed = NodeGrants.of(_POLICY, held)
+    found = measured(lambda: indexed, listed, rounds)
+    first = measured(lambda: NodeGrants.of(_POLICY, held), listed, rounds)
     print(f"List of {PODS} pods: {found * 1e3:.2f} ms (bar {BAR_MS:g}), {found / reference:.2f} of the reference loop")
-    print(f"{len(listed)} bytes of the kubelet, {size} answered")
-    return int(found * 1e3 > BAR_MS)
+    print(f"after a change: {first * 1e3:.2f} ms, {first / reference:.2f} of the reference loop")
+    print(f"{len(listed)} bytes of the kubelet, {answered(lambda: indexed, listed)} answered")
+    return int(max(found, first) * 1e3 > BAR_MS)
 
 
 if __name__ == "__main__":

@@ -223,18 +223,15 @@ class Engine:
         listen, root = self.settings.config.pod_resources_listen, Path(self.settings.config.kubelet_root)
         if not listen:
             return health
-        from cri_proxy.kubelet.lister.answers import NodeGrants
+        from cri_proxy.kubelet.lister.answers import LedgerGrants
         from cri_proxy.kubelet.lister.lister import Lister
         from cri_proxy.kubelet.lister.socket import UnaryServer
-
-        def granted() -> NodeGrants:
-            ledger = node.context.ledger
-            return NodeGrants.of(ledger.policy, ledger.active())
 
         channel = RuntimeClient(f"unix://{root / SOCKET}")
         closing.push_async_callback(channel.close)
         look = partial(files.run, str(root), os.path.lexists, root / SOCKET, within_seconds=BUDGET_SECONDS)
-        lister = Lister(channel, granted, self._clock, self.journal, look=look)
+        granted = LedgerGrants(node.context.ledger)
+        lister = Lister(channel, granted.now, self._clock, self.journal, look=look)
         server = UnaryServer(lister.call, lambda error: self.journal.failed_open("pod resources", error))
         closing.push_async_callback(server.close)
         problem = ""

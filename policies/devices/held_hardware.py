@@ -20,7 +20,9 @@ class HeldHardware:
         self._devices = {key for key, _ in of_inventory}
 
     def overlap(self, grant: DeviceGrant) -> bool:
-        """Return whether this grant and one of those may be of the same hardware, as ``JoinedDevices.overlap`` has it.
+        """Return whether this grant and one of those may be of the same hardware, or one of a part of the other's.
+
+        Under whatever names they were given.
 
         >>> nics = HeldHardware(JoinedDevices(), [DeviceGrant("rdma", 1, 1, "0000:51:00.1")])
         >>> [nics.overlap(DeviceGrant("rdma", 1, 1, f"0000:51:00.{function}")) for function in (1, 2)]

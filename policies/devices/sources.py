@@ -115,12 +115,6 @@ class JoinedDevices:
         found = (self._by_identity.get(identity) for identity in identities_held(grant))
         return tuple(dict.fromkeys(piece for piece in found if piece is not None))
 
-    def overlap(self, one: DeviceGrant, other: DeviceGrant) -> bool:
-        """Return whether two grants may be of the same hardware, or of a device and a part of it, under any names."""
-        if (one.key, one.vf) == (other.key, other.vf):
-            return True
-        return any(here.overlaps(there) for here in self.held(one) for there in self.held(other))
-
     def likely(self, grant: DeviceGrant) -> Piece | None:
         """Return the piece that is meant most likely, by address or identifier where these are known of both."""
         told = sorted(identities_held(grant), key=strength)

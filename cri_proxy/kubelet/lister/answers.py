@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from cri_proxy.cri.devices.names import devices_allocated
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.rows import Row
 from policies.base import Grant
 from policies.device_grants import DeviceGrant, DeviceKey, listed_only
@@ -118,6 +119,23 @@ class NodeGrants:
             return
         for each in self._offered_of.get((device.key, device.vf), ()):
             yield (f"{OWN_DOMAIN}/{device.kind}", each.node), each.id
+
+
+class LedgerGrants:
+    """The grants of a ledger, indexed once for each of its states: monitors ask again and again."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Nothing is indexed yet."""
+        self._ledger = ledger
+        self._state: tuple[int, Policy] | None = None
+        self._grants = NodeGrants(ledger.policy, {})
+
+    def now(self) -> NodeGrants:
+        """Return the grants that count now."""
+        state = self._ledger.version, self._ledger.policy
+        if state != self._state:
+            self._state, self._grants = state, NodeGrants.of(self._ledger.policy, self._ledger.active())
+        return self._grants
 
 
 def _add_memory(container: pb.ContainerResources, grant: Grant, sharing: Iterable[Grant]) -> None:

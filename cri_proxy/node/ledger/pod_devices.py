@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cri_proxy.state.rows import Row
 from policies.device_grants import DeviceHolding
-from policies.devices import JoinedDevices
+from policies.devices import HeldHardware, JoinedDevices
 
 
 def kept(ended: Iterable[Row], stopped: Collection[str]) -> Iterator[DeviceHolding]:
@@ -26,11 +26,13 @@ def handed_on(new: Row, before: Iterable[Row], rows: Iterable[Row], joined: Join
     """
     had = [device for row in before if row.key == new.key for device in row.grant.devices]
     taken = [device for device in new.grant.devices if device not in had]
-    changed = []
-    for row in rows if taken else ():
+    if not taken:
+        return ()
+    hardware, changed = HeldHardware(joined, taken), list[Row]()
+    for row in rows:
         if row.state != "exited" or row.key.pod_uid != new.key.pod_uid:
             continue
-        left = tuple(d for d in row.grant.devices if not any(joined.overlap(d, other) for other in taken))
+        left = tuple(device for device in row.grant.devices if not hardware.overlap(device))
         if left != row.grant.devices:
             changed.append(replace(row, grant=replace(row.grant, devices=left)))
     return tuple(changed)

@@ -17,6 +17,8 @@ from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
+from policies.device_grants import by_cost
+from policies.devices import HeldHardware
 from policies.policy import Policy
 
 
@@ -146,8 +148,10 @@ def _refused(request: Request, why: str) -> Refusal:
 def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
     """Return whether another container has devices of this one: the policy counts these as given to both."""
     theirs = [device for grant in held.grants for device in grant.devices]
-    pairs = ((mine, other) for mine in own.devices for other in theirs if mine.cost_name or other.cost_name)
-    if any(policy.known.overlap(mine, other) for mine, other in pairs):
+    # Of two that were asked for by resources the policy counts the amounts.
+    by_costs = HeldHardware(policy.known, by_cost(theirs))
+    every = HeldHardware(policy.known, theirs)
+    if any((every if mine.cost_name else by_costs).overlap(mine) for mine in own.devices):
         return True
     counted = policy.reinstate(held.with_grants(own)).allocations
     after = {grant.container: grant.devices for grant in counted.grants}

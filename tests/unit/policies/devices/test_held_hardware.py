@@ -31,10 +31,33 @@ GRANTS = (
 )
 
 
+def is_same(joined: JoinedDevices, one: DeviceGrant, other: DeviceGrant) -> bool:
+    """Compare every piece that the one may be with every piece that the other may be."""
+    if (one.key, one.vf) == (other.key, other.vf):
+        return True
+    return any(here.overlaps(there) for here in joined.held(one) for there in joined.held(other))
+
+
 def test_a_grant_overlaps_what_it_overlaps_one_by_one() -> None:
     listed = DeviceInventory((InventoryDevice("gpu", 0), NIC), costs=inventory(*NAMES))
     for joined in (JoinedDevices(listed), JoinedDevices()):
         pairs = list(combinations(GRANTS, 2))
         for grant, others in product(GRANTS, [(), *((each,) for each in GRANTS), *pairs]):
-            one_by_one = any(joined.overlap(grant, other) for other in others)
+            one_by_one = any(is_same(joined, grant, other) for other in others)
             assert HeldHardware(joined, others).overlap(grant) == one_by_one, (grant, others)
+
+
+def overlap(joined: JoinedDevices, one: DeviceGrant, other: DeviceGrant) -> bool:
+    return HeldHardware(joined, (other,)).overlap(one)
+
+
+def test_grants_of_one_device_overlap_under_whatever_names_they_were_given() -> None:
+    names = inventory("nvidia.com/gpu/0", f"example.com/nic/{VFS[0]}")
+    found = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0), NIC), costs=names))
+    gpu, nic = DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 0, 100)
+    assert overlap(found, gpu, listed_only("nvidia.com/gpu/0"))
+    assert overlap(found, nic, listed_only(f"example.com/nic/{VFS[0]}"))
+    assert not overlap(found, gpu, nic)
+    gone = JoinedDevices()
+    assert overlap(gone, listed_only("a.com/x/x0"), listed_only("a.com/x/x0"))
+    assert not overlap(gone, listed_only("a.com/x/x0"), listed_only("a.com/x/x1"))

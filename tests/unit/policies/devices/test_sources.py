@@ -125,17 +125,6 @@ def test_only_a_device_and_its_functions_overlap() -> None:
     assert (vf.overlaps(nic), nic.overlaps(vf), nic.overlaps(gpu), vf.overlaps(vf)) == (True, True, False, True)
 
 
-def test_grants_of_one_device_overlap_under_whatever_names_they_were_given() -> None:
-    found = joined("nvidia.com/gpu/0", f"example.com/nic/{VF}")
-    gpu, nic = DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 0, 100)
-    assert found.overlap(gpu, listed_only("nvidia.com/gpu/0"))
-    assert found.overlap(nic, listed_only(f"example.com/nic/{VF}"))
-    assert not found.overlap(gpu, nic)
-    gone = JoinedDevices()
-    assert gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x0"))
-    assert not gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x1"))
-
-
 def stated(near: dict[str, int], *devices: InventoryDevice, cpus: tuple[int, ...] = (0, 1)) -> tuple[str, ...]:
     """What disagrees where each of these names costs little from one CPU; there is one on each of these nodes."""
     lines = [CostLine((name,), 1 if n == at else 9, (f"cpu/cpu{n}",)) for name, at in near.items() for n in cpus]

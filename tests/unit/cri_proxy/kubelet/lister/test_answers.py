@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec, guaranteed
-from cri_proxy.kubelet.lister.answers import NodeGrants
+from cri_proxy.kubelet.lister.answers import LedgerGrants, NodeGrants
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, Piece, VfGroup, VirtualFunction
@@ -36,6 +36,21 @@ def devices_of(
     groups: pb.ContainerResources | pb.AllocatableResourcesResponse,
 ) -> list[tuple[str, list[str], list[int]]]:
     return [(g.resource_name, list(g.device_ids), [node.ID for node in g.topology.nodes]) for g in groups.devices]
+
+
+async def test_grants_are_indexed_once_for_a_state_of_the_ledger() -> None:
+    async with opened(Site()) as site:
+        ledger = site.node.context.ledger
+        grants = LedgerGrants(ledger)
+        assert grants.now().grants == {}
+        pod = await site.run("web", guaranteed("owns", 2000))
+        before = grants.now()
+        assert [name for name, *_ in before.grants] == ["default"]
+        assert grants.now() is before
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        assert grants.now().grants == {}
+        ledger.use_policy(small_policy(), ledger.allocations)
+        assert grants.now().policy is ledger.policy
 
 
 async def test_owners_have_their_cpus_and_the_others_none() -> None:
