@@ -5,18 +5,19 @@ Everything else survives, also fields that this build does not know: protobuf ke
 """
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableSequence
 from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
-from cri_proxy.cri.cdi.write import set_variables, write_given
+from cri_proxy.cri.cdi.write import write_given
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, write_texts
+from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts
 from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
+from policies.devices import DEVICE_ALLOCATED
 from policies.topology_aware import TopologyAwareOptions
 
 RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
@@ -53,8 +54,8 @@ class Created:
     """Additions to a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
-    ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the cost
-    files, ``texts`` say which of the inventory's it has.
+    ``variables`` are added to its environment. ``devices`` are all that it has of the cost files, ``texts`` say which
+    of the inventory's it has.
     """
 
     grant_text: str | None = None
@@ -100,16 +101,32 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         request.config.mounts.add(
             container_path=RESOURCE_FILES, host_path=created.files_directory, readonly=True, selinux_relabel=True
         )
-    for name, value in created.variables:
-        request.config.envs.add(key=name, value=value.encode())
-    write_texts(request.config, created.texts)
+    if variables := _variables(created):
+        _set_variables(request.config.envs, variables)
+    if created.texts.annotation:
+        request.config.annotations[DEVICE_ALLOCATED] = created.texts.annotation
     if created.injection.resolved is not None:
         write_given(request.config, created.injection.resolved)
-    if created.devices:
-        set_variables(request.config, ((DEVICES_VARIABLE, ",".join(created.devices)),))
     if created.injection.names:
         _ask_for(request.config, created.injection)
     return request.SerializeToString()
+
+
+def _variables(created: Created) -> Mapping[str, str]:
+    """Return all variables to add; what tells a container its devices is not for a CDI specification to say."""
+    resolved = created.injection.resolved
+    found = dict((*created.variables, *created.texts.variables, *(resolved.variables if resolved is not None else ())))
+    if created.devices:
+        found[DEVICES_VARIABLE] = ",".join(created.devices)
+    return found
+
+
+def _set_variables(envs: MutableSequence[pb.KeyValue], new: Mapping[str, str]) -> None:
+    """Add these in place of those of the same names: a pod's NVIDIA_VISIBLE_DEVICES would show it GPUs of others."""
+    for index in reversed(range(len(envs))):
+        if envs[index].key in new:
+            del envs[index]
+    envs.extend(pb.KeyValue(key=name, value=value.encode()) for name, value in new.items())
 
 
 def _ask_for(config: pb.ContainerConfig, injection: CdiInjection) -> None:

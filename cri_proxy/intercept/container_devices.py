@@ -119,7 +119,8 @@ class ContainerDevices:
     ) -> CdiInjection | Refusal:
         """Return the CDI devices that it gets for those of its grant, beside those that the kubelet asks for."""
         asked, lacks = cdi_names(config), reservation.decision.grant.request.lacks
-        own = names_of_plugin(config) if self._runtime.ignores_devices and self._runtime.way is CdiWay.RESOLVE else ()
+        is_resolved = asked and self._runtime.ignores_devices and self._runtime.way is CdiWay.RESOLVE
+        own = names_of_plugin(config) if is_resolved else ()
         names = [*(name for name in own if name not in lacks), *map(cdi_name, chosen_names(reservation))]
         names += await self._allocated(reader, reservation)
         if missed := [name for name in own if name in lacks]:

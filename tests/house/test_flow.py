@@ -55,7 +55,7 @@ async def test_an_accepted_change_of_the_configuration_enters_few_files(option: 
     assert min(visits) <= DAEMON_VISITS
 
 
-@pytest.mark.parametrize(("asks", "most"), [((), 100), (ASKS, 127)], ids=["plain", "two GPUs and a VF"])
+@pytest.mark.parametrize(("asks", "most"), [((), 100), (ASKS, 125)], ids=["plain", "two GPUs and a VF"])
 async def test_a_creation_enters_few_files_until_it_is_sent_on(asks: Annotations, most: int, tmp_path: Path) -> None:
     """Through the splice, on a machine of 4 nodes; what is entered each time."""
     text = CONFIG

@@ -1,7 +1,7 @@
-"""Write into a container's configuration what it gets for its CDI devices. Pure.
+"""Write into a container's configuration what it gets for its CDI devices, but variables. Pure.
 
-As a runtime that adds CDI devices does: a variable, a device node or a mount of theirs replaces one of the pod's with
-the same name or place in the container (the CDI reference implementation, ``ContainerEdits.Apply``).
+As a runtime that adds CDI devices does: a device node or a mount of theirs replaces one of the pod's at the same place
+in the container (the CDI reference implementation, ``ContainerEdits.Apply``).
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
@@ -33,19 +33,12 @@ def write_given(config: pb.ContainerConfig, given: Given) -> None:
         )
         for mount in given.mounts
     ]
-    set_variables(config, given.variables)
     _replace(config.devices, nodes, lambda device: clean_path(device.container_path))
     _replace(config.mounts, mounts, lambda mount: clean_path(mount.container_path))
     if given.group_ids:
         groups = config.linux.security_context.supplemental_groups
         had = frozenset(groups)
         groups.extend(number for number in given.group_ids if number not in had)
-
-
-def set_variables(config: pb.ContainerConfig, variables: Sequence[tuple[str, str]]) -> None:
-    """Add these variables in place of those of the same names."""
-    new = [pb.KeyValue(key=name, value=value.encode()) for name, value in variables]
-    _replace(config.envs, new, lambda env: env.key)
 
 
 def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:
@@ -60,9 +53,7 @@ def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:
 def _replace(items: MutableSequence[M], new: Sequence[M], place_of: Callable[[M], str]) -> None:
     """Add entries in place of those that are at the same places."""
     places = set(map(place_of, new))
-    kept = [item for item in items if place_of(item) not in places]
-    if len(kept) < len(items):
-        copies = [type(item).FromString(item.SerializeToString()) for item in kept]
-        del items[:]
-        items.extend(copies)
+    for index in reversed(range(len(items))):
+        if place_of(items[index]) in places:
+            del items[index]
     items.extend(new)

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from cri_proxy.cri.cdi.write import set_variables
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, pci_variables
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import (
-    DEVICE_ALLOCATED,
     GPU,
     GPU_CORE,
     GPU_MEMORY,
@@ -110,14 +107,6 @@ def allocated_text(allocated: Iterable[DeviceGrant], inventory: DeviceInventory)
             entry["extension"] = {"vfs": [_vf(grant.vf, device)]}
         found.setdefault(grant.kind, []).append(entry)
     return json.dumps(found, separators=(",", ":"))
-
-
-def write_texts(config: pb.ContainerConfig, texts: DeviceTexts) -> None:
-    """Set variables and annotation. A pod's value of NVIDIA_VISIBLE_DEVICES would show it the GPUs of others."""
-    if texts.variables:
-        set_variables(config, texts.variables)
-    if texts.annotation:
-        config.annotations[DEVICE_ALLOCATED] = texts.annotation
 
 
 def _resources(grant: DeviceGrant, device: InventoryDevice) -> dict[str, int]:

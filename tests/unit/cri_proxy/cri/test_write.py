@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.edits import CdiNode
+from cri_proxy.cri.devices.texts import DeviceTexts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import (
     CDI_ANNOTATION,
@@ -18,6 +19,7 @@ from cri_proxy.cri.write import (
     write_update,
 )
 from policies.base import CpuKind, Grant, Pinning
+from policies.devices import DEVICE_ALLOCATED
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request
@@ -210,3 +212,28 @@ def test_what_devices_resolve_to_is_written_and_cannot_say_which_they_are() -> N
     variables = [(env.key, env.value) for env in config.envs]
     assert variables == [("A", b"1"), ("CRI_PROXY_DEVICES", ",".join(GPUS).encode())]
     assert [device.container_path for device in config.devices] == ["/dev/a"]
+
+
+def test_values_of_the_pod_are_replaced_and_all_others_stay() -> None:
+    before = pb.ContainerConfig(annotations={DEVICE_ALLOCATED: "forged", "kept": "yes"})
+    for key, value in (("NVIDIA_VISIBLE_DEVICES", b"all"), ("HOME", b"/"), ("NVIDIA_VISIBLE_DEVICES", b"0")):
+        before.envs.add(key=key, value=value)
+    texts = DeviceTexts((("CRI_PROXY_ALLOCATED_GPU", "1"), ("NVIDIA_VISIBLE_DEVICES", "GPU-1")), '{"gpu":[]}')
+    created = Created(variables=(("A", "1"),), texts=texts)
+    message = write_create(pb.CreateContainerRequest(config=before).SerializeToString(), NOTHING, created)
+    config = pb.CreateContainerRequest.FromString(message).config
+    assert [(env.key, env.value) for env in config.envs] == [
+        ("HOME", b"/"),
+        ("A", b"1"),
+        ("CRI_PROXY_ALLOCATED_GPU", b"1"),
+        ("NVIDIA_VISIBLE_DEVICES", b"GPU-1"),
+    ]
+    assert dict(config.annotations) == {"kept": "yes", DEVICE_ALLOCATED: '{"gpu":[]}'}
+
+
+def test_of_two_values_of_ours_that_of_the_specification_counts() -> None:
+    given = Given((("NVIDIA_VISIBLE_DEVICES", "void"),))
+    texts = DeviceTexts((("NVIDIA_VISIBLE_DEVICES", "GPU-1"),))
+    message = write_create(b"", NOTHING, Created(texts=texts, injection=CdiInjection(resolved=given)))
+    (env,) = pb.CreateContainerRequest.FromString(message).config.envs
+    assert (env.key, env.value) == ("NVIDIA_VISIBLE_DEVICES", b"void")

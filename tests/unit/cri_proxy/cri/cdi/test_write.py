@@ -19,9 +19,9 @@ def test_nothing_given_changes_nothing() -> None:
 def test_everything_stands_beside_what_is_the_pods() -> None:
     config = pb.ContainerConfig(envs=[pb.KeyValue(key="A", value=b"1")], devices=[pb.Device(container_path="/dev/a")])
     config.linux.security_context.supplemental_groups.extend([44])
-    given = Given((("B", "ü"),), (NODE,), (GivenMount("/lib/x", "/opt/x", True, "bidirectional"),), (44, 109))
+    given = Given((("B", "2"),), (NODE,), (GivenMount("/lib/x", "/opt/x", True, "bidirectional"),), (44, 109))
     written(config, given)
-    assert [(env.key, env.value) for env in config.envs] == [("A", b"1"), ("B", "ü".encode())]
+    assert [env.key for env in config.envs] == ["A"]  # variables are written with all others
     assert config.devices[1] == pb.Device(container_path="/dev/gpu0", host_path="/dev/nvidia0", permissions="rw")
     assert list(config.mounts) == [
         pb.Mount(container_path="/lib/x", host_path="/opt/x", readonly=True, propagation=pb.PROPAGATION_BIDIRECTIONAL)
@@ -31,22 +31,20 @@ def test_everything_stands_beside_what_is_the_pods() -> None:
 
 def test_what_has_the_same_name_or_place_is_replaced_as_by_a_runtime() -> None:
     config = pb.ContainerConfig(
-        envs=[pb.KeyValue(key="A", value=b"1"), pb.KeyValue(key="A", value=b"2"), pb.KeyValue(key="B", value=b"3")],
-        devices=[pb.Device(container_path="/dev//gpu0", host_path="/dev/null")],
+        devices=[pb.Device(container_path="/dev//gpu0", host_path="/dev/null"), pb.Device(container_path="/dev/b")],
         mounts=[pb.Mount(container_path="/lib/x/", host_path="/tmp")],
     )
-    written(config, Given((("A", "4"),), (NODE,), (GivenMount("/lib/x", "/opt/x"),)))
-    assert [(env.key, env.value) for env in config.envs] == [("B", b"3"), ("A", b"4")]
-    assert [device.host_path for device in config.devices] == ["/dev/nvidia0"]
+    written(config, Given((), (NODE,), (GivenMount("/lib/x", "/opt/x"),)))
+    assert [device.host_path for device in config.devices] == ["", "/dev/nvidia0"]
     assert [mount.host_path for mount in config.mounts] == ["/opt/x"]
 
 
 def test_fields_of_a_later_interface_stay_with_what_is_kept() -> None:
     unknown = b"\xfa\x3f\x03new"
-    kept = pb.KeyValue.FromString(pb.KeyValue(key="B").SerializeToString() + unknown)
-    config = pb.ContainerConfig(envs=[pb.KeyValue(key="A"), kept])
-    written(config, Given((("A", "1"),)))
-    assert unknown in config.envs[0].SerializeToString()
+    kept = pb.Device.FromString(pb.Device(container_path="/dev/b").SerializeToString() + unknown)
+    config = pb.ContainerConfig(devices=[pb.Device(container_path="/dev/gpu0"), kept])
+    written(config, Given((), (NODE,)))
+    assert unknown in config.devices[0].SerializeToString()
 
 
 def test_a_privileged_container_is_warned_that_its_nodes_may_have_the_hosts_names() -> None:

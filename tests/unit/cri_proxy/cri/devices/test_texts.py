@@ -3,10 +3,9 @@ import json
 import pytest
 
 from cri_proxy.cri.devices.pci_functions import PciFunction
-from cri_proxy.cri.devices.texts import DeviceTexts, allocated_text, device_texts, own_functions, write_texts
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.devices.texts import DeviceTexts, allocated_text, device_texts, own_functions
 from policies.device_grants import DeviceGrant
-from policies.devices import DEVICE_ALLOCATED, DeviceInventory, InventoryDevice, PciePath
+from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.device_policy import two_pairs
 from tests.fakes.sriov_tree import by_address
 
@@ -107,21 +106,5 @@ def test_the_annotation_has_devices_by_type_with_identifiers_and_vfs() -> None:
     assert found["rdma"][0]["extension"] == {"vfs": [{"minor": 1, "busID": "0000:20:00.2"}]}
 
 
-def test_values_of_the_pod_are_replaced_and_all_others_stay() -> None:
-    config = pb.ContainerConfig(annotations={DEVICE_ALLOCATED: "forged", "kept": "yes"})
-    config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=b"all")
-    config.envs.add(key="HOME", value=b"/")
-    write_texts(config, device_texts([GPU1], NODE))
-    assert [(env.key, env.value) for env in config.envs] == [
-        ("HOME", b"/"),
-        ("CRI_PROXY_ALLOCATED_GPU", b"1"),
-        ("NVIDIA_VISIBLE_DEVICES", b"GPU-1"),
-    ]
-    assert config.annotations["kept"] == "yes" and config.annotations[DEVICE_ALLOCATED].startswith('{"gpu"')
-
-
-def test_nothing_is_written_where_nothing_was_allocated() -> None:
-    config = pb.ContainerConfig(annotations={DEVICE_ALLOCATED: "the scheduler's"})
-    before = config.SerializeToString(deterministic=True)
-    write_texts(config, device_texts([GIVEN], NODE))
-    assert config.SerializeToString(deterministic=True) == before
+def test_nothing_is_told_where_nothing_was_allocated() -> None:
+    assert device_texts([GIVEN], NODE) == DeviceTexts()
