@@ -41,6 +41,7 @@ from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION
 from policies.devices.label_selector import SELECTOR as SELECTOR
 from policies.devices.label_selector import AnnotationError as AnnotationError
+from policies.devices.link_choice import links_of as links_of
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
 from policies.devices.model import GPU_MEMORY as GPU_MEMORY
 from policies.devices.model import VF_UNITS as VF_UNITS

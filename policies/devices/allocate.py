@@ -22,7 +22,7 @@ from policies.devices.candidates import (
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.device_types import DEVICE_TYPES, GPU
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
-from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
+from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score, links_of
 from policies.devices.links import GpuRequest, LinkMatrix, NodeDistance, cut_off
 from policies.devices.model import DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
@@ -85,6 +85,7 @@ class DeviceAllocator:
         self.inventory = inventory
         self.distance = distance
         self.joined = joined or JoinedDevices(inventory)
+        self.links = links_of(inventory.links, inventory.of(GPU))
         self.groups = pcie_groups(inventory.devices)
         self.group_of = {device.key: number for number, group in enumerate(self.groups) for device in group.devices}
         self.node_of = {key: self.groups[number].numa for key, number in self.group_of.items()}
@@ -140,7 +141,7 @@ class DeviceAttempt:
         """
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
-        self._links, self._distance = allocator.inventory.links, allocator.distance
+        self._links, self._distance = allocator.links, allocator.distance
         self._joined = allocator.joined
         self._joint = question.annotations.joint or JointAllocate(())
         self._spreads = question.spreads

@@ -2,7 +2,7 @@
 
 Links count so where GPUs are asked for by themselves, several and whole: which of them a NIC goes with is decided by
 their PCIe, and by links among equal places (``policies.devices.joint``); a part of a GPU reaches no other one. The GPU
-of minor N is the GPUN of the matrix. Costs decide among sets that are as good by their links.
+of minor N is the GPUN of the matrix, unless its tool tells addresses. Costs decide among sets with links as good.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from policies.devices.candidates import DeviceCandidate
 from policies.devices.costs import Group, Inventory, SelectOptions, SetRequest, layered, select_in
 from policies.devices.demand import DeviceDemand
 from policies.devices.device_types import GPU
+from policies.devices.identity import address_in
 from policies.devices.links import (
     GpuPlace,
     GpuPlaces,
@@ -23,13 +24,30 @@ from policies.devices.links import (
     allocate,
     places_of,
     points_between,
+    renumbered,
 )
-from policies.devices.model import PcieGroup
+from policies.devices.model import InventoryDevice, PcieGroup
 from sysfs.cpuset import gathered
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256
 """Sets of NUMA nodes that are compared; where there are more, the first choice stays."""
+
+
+def links_of(matrix: LinkMatrix | None, gpus: Sequence[InventoryDevice]) -> LinkMatrix | None:
+    """Return the matrix with the minors of these GPUs as numbers; None for one that is not of them.
+
+    Where its tool tells the PCI addresses of GPUs, they are known by these. One of whole GPUs is not of their
+    partitions, which have numbers of their own.
+    """
+    if matrix is None:
+        return None
+    minors = {address_in(gpu.path.bus): gpu.minor for gpu in gpus if gpu.path.bus}
+    numbers = {gpu.index: minors[gpu.address] for gpu in matrix.gpus if gpu.address in minors}
+    if any(index != minor for index, minor in numbers.items()):
+        matrix = renumbered(matrix, numbers)
+    is_parted = any(gpu.part_of for gpu in gpus)
+    return None if is_parted and not matrix.indices.issuperset(gpu.minor for gpu in gpus) else matrix
 
 
 def counts_links(demand: DeviceDemand) -> bool:

@@ -81,9 +81,27 @@ def amd_smi(machine: AmdMachine) -> str:
         ("HOPS", machine.hops, "0"),
         ("LINK TYPE", machine.kind, "SELF"),
         ("NUMA BW", machine.bandwidth, "N/A"),
+        *((title, _always(word), "SELF") for title, word in _CAPABILITIES.values()),
     ]
     parts = ["\n".join([f"{title} TABLE:", *_table(machine.addresses, told, 13, own)]) for title, told, own in tables]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts) + _LEGEND
+
+
+_CAPABILITIES: Final = {
+    "coherent": ("CACHE COHERANCY", "NC"),
+    "atomics": ("ATOMICS", "64,32"),
+    "dma": ("DMA", "T"),
+    "bi_dir": ("BI-DIRECTIONAL", "T"),
+}
+"""What amd-smi of ROCm 6.3 and later tells of each pair beside its link: the JSON's field, the title and a word."""
+_LEGEND: Final = """
+
+
+Legend:
+  SELF = Current GPU
+  ENABLED / DISABLED = Link is enabled or disabled
+  <BW from>-<BW to>
+"""
 
 
 def amd_smi_json(machine: AmdMachine) -> str:
@@ -99,10 +117,28 @@ def amd_smi_json(machine: AmdMachine) -> str:
             "link_type": "SELF" if is_self else machine.kind(one, other),
             "num_hops": 0 if is_self else int(machine.hops(one, other)),
             "bandwidth": "N/A" if is_self else machine.bandwidth(one, other),
+            **{field: "SELF" if is_self else word for field, (_, word) in _CAPABILITIES.items()},
         }
 
     order = range(machine.count)
     entries = [{"gpu": i, "bdf": machine.addresses[i], "links": [link(i, other) for other in order]} for i in order]
+    return json.dumps(entries, indent=4)
+
+
+def former_amd_smi_json(machine: AmdMachine) -> str:
+    """``amd-smi topology --json`` before ROCm 6.3."""
+    tables: tuple[tuple[str, Callable[[int, int], object], object], ...] = (
+        ("link_accessibility", lambda one, other: "ENABLED", "ENABLED"),
+        ("weight", lambda one, other: int(machine.weight(one, other)), 0),
+        ("hops", lambda one, other: int(machine.hops(one, other)), 0),
+        ("link_type", machine.kind, "SELF"),
+        ("numa_bandwidth", machine.bandwidth, "N/A"),
+    )
+    order = range(machine.count)
+    entries = [
+        {"gpu": i, **{name: {f"gpu_{j}": own if i == j else told(i, j) for j in order} for name, told, own in tables}}
+        for i in order
+    ]
     return json.dumps(entries, indent=4)
 
 
@@ -119,6 +155,10 @@ def rocm_smi_json(machine: AmdMachine) -> str:
         for i, node in enumerate(machine.nodes)
     }
     return json.dumps({"system": system, **cards})
+
+
+def _always(word: str) -> Told:
+    return lambda one, other: word
 
 
 def _title(text: str) -> str:

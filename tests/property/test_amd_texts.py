@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from policies.devices.links import LinkError, LinkMatrix, read_links
-from tests.fakes.amd_texts import amd_smi, amd_smi_json, islands, packages, rocm_smi, rocm_smi_json
+from tests.fakes.amd_texts import amd_smi, amd_smi_json, former_amd_smi_json, islands, packages, rocm_smi, rocm_smi_json
 
 Change = Callable[[random.Random, str], str]
 TEXTS = {
@@ -16,6 +16,7 @@ TEXTS = {
     "amd-smi": amd_smi(islands()),
     "amd-smi, packages": amd_smi(packages()),
     "amd-smi, JSON": amd_smi_json(islands(4, 2)),
+    "amd-smi, former JSON": former_amd_smi_json(islands(4, 2)),
     "rocm-smi, JSON": rocm_smi_json(islands(4, 2)),
 }
 

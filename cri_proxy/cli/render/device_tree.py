@@ -8,12 +8,14 @@ from typing import Final
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import (
+    GPU,
     GPU_MEMORY,
     WHOLE,
     DeviceInventory,
     DeviceUse,
     InventoryDevice,
     ailment_of,
+    links_of,
     pcie_groups,
     usage_of,
 )
@@ -84,11 +86,12 @@ def _partition_lines(inventory: DeviceInventory) -> Iterator[str]:
 
 def _link_lines(inventory: DeviceInventory) -> Iterator[str]:
     """Yield the links of each two GPUs by their word, the most frequent words last."""
-    if inventory.links is None:
+    links = links_of(inventory.links, inventory.of(GPU))
+    if links is None:
         return
     pairs: dict[str, list[str]] = {}
-    for one, other in combinations(sorted(inventory.links.indices), 2):
-        pairs.setdefault(inventory.links.link(one, other).word, []).append(f"{one}-{other}")
+    for one, other in combinations(sorted(links.indices), 2):
+        pairs.setdefault(links.link(one, other).word, []).append(f"{one}-{other}")
     if pairs:
         yield "links between GPUs"
     for word, names in sorted(pairs.items(), key=lambda pair: (len(pair[1]), pair[0])):

@@ -26,6 +26,7 @@ from policies.devices import (
     allocated_annotations,
     allocated_variables,
     chooser_of,
+    links_of,
     offered_devices,
     partition_rule,
 )
@@ -129,7 +130,8 @@ def served_resource(resource: PluginResource, inventory: DeviceInventory, known:
     inventory = replace(inventory, devices=own)
     offered = offered_devices(inventory, resource.kind, resource.offer)
     rule = partition_rule(inventory, inventory.node_labels, None)
-    chooser = chooser_of(offered, resource.name, KnownCloseness(known.links or inventory.links, known.costs, rule))
+    links = links_of(known.links or inventory.links, inventory.of(GPU))
+    chooser = chooser_of(offered, resource.name, KnownCloseness(links, known.costs, rule))
     are_nvidia = resource.name.startswith(f"{_NVIDIA_DOMAIN}/") or inventory.node_labels.get(GPU_VENDOR) == NVIDIA.name
     return ServedResource(resource.name, offered, chooser, are_nvidia)
 

@@ -27,6 +27,7 @@ from policies.devices.links.matrix import cut_off as cut_off
 from policies.devices.links.matrix import matrix_of as matrix_of
 from policies.devices.links.matrix import pair_points as pair_points
 from policies.devices.links.matrix import points_between as points_between
+from policies.devices.links.matrix import renumbered as renumbered
 from policies.devices.links.matrix import set_points as set_points
 from policies.devices.links.matrix import unlinked as unlinked
 from policies.devices.links.matrix import xgmi_of as xgmi_of

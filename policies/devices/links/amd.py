@@ -25,6 +25,8 @@ SAVE_AMD: Final = "save what rocm-smi --showtopo or amd-smi topology prints to a
 PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.IGNORECASE)
 _PCIE: Final = "PCIE"
 _UNTOLD: Final = frozenset(("N/A", "UNKNOWN", "XXXX", "NOT_SUPPORTED"))
+FAILED: Final = re.compile(r"AMDSMI_STATUS_\w+ - .*?(?=AMDSMI_STATUS_|N/A|\d+-\d+|$)", re.ASCII | re.MULTILINE)
+"""What amd-smi prints in place of a bandwidth that it could not read, without a space before the next one."""
 _OF_ITSELF: Final = frozenset(("SELF", "0", "N/A"))
 _NUMBER: Final = re.compile(r"\d{1,6}", re.ASCII)
 _BANDWIDTH: Final = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
@@ -121,7 +123,7 @@ class AmdTopology:
             return 1
         cell = self.tables[AmdTable.BANDWIDTHS][pair]
         found = _BANDWIDTH.fullmatch(cell.text)
-        if found is None and cell.text not in _UNTOLD:
+        if found is None and cell.text not in _UNTOLD and not FAILED.fullmatch(cell.text):
             expected = "expected least and most like 50000-200000, or N/A"
             raise cell.error(f"{AmdTable.BANDWIDTHS} of {pair[0]} to {pair[1]}: {expected}; {SAVE_AMD}")
         least, most = (int(found[1]), int(found[2])) if found else (0, 0)

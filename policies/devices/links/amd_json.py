@@ -17,6 +17,13 @@ _FIELDS: Final = {
     AmdTable.WEIGHTS: "weight",
     AmdTable.BANDWIDTHS: "bandwidth",
 }
+# Before ROCm 6.3 a mapping for each table, with a key for each GPU.
+_FORMER_FIELDS: Final = {
+    AmdTable.TYPES: "link_type",
+    AmdTable.HOPS: "hops",
+    AmdTable.WEIGHTS: "weight",
+    AmdTable.BANDWIDTHS: "numa_bandwidth",
+}
 _NAMES: Final = {
     AmdTable.TYPES: "(Topology) Link type between DRM devices",
     AmdTable.HOPS: "(Topology) Hops between DRM devices",
@@ -38,8 +45,10 @@ def read_amd_json(text: str) -> LinkMatrix | None:
     except (json.JSONDecodeError, RecursionError) as error:
         line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
         raise LinkError(line, column, "JSON", f"it does not parse; {_SAVE}") from None
-    topology = _of_amd_smi(found) if isinstance(found, list) else _of_rocm_smi(found)
-    return topology.matrix()
+    if not isinstance(found, list):
+        return _of_rocm_smi(found).matrix()
+    is_former = any(isinstance(entry, dict) and "numa_bandwidth" in entry for entry in found)
+    return (_of_former_amd_smi(found) if is_former else _of_amd_smi(found)).matrix()
 
 
 def _once(fields: list[tuple[str, object]]) -> dict[str, object]:
@@ -69,6 +78,22 @@ def _of_amd_smi(entries: list[object]) -> AmdTopology:
                 raise _wrong(_address(link), f"the bdf of {other} at {gpu.name}, and {names[other]} is its own")
             for table, field in _FIELDS.items():
                 tables[table][gpu.name, other] = AmdCell(_text(link, field))
+    return AmdTopology(sorted(gpus, key=lambda gpu: gpu.index), tables)
+
+
+def _of_former_amd_smi(entries: list[object]) -> AmdTopology:
+    """Return what a list with an object for each GPU tells, with a mapping by GPU for each table."""
+    gpus = [MatrixGpu(_number(entry, "gpu"), address=_address_or_none(entry)) for entry in entries]
+    _check_names([gpu.name for gpu in gpus])
+    keys = {f"gpu_{gpu.index}": gpu.name for gpu in gpus}
+    tables: dict[AmdTable, dict[Pair, AmdCell]] = {table: {} for table in _FORMER_FIELDS}
+    for gpu, entry in zip(gpus, entries, strict=True):
+        for table, field in _FORMER_FIELDS.items():
+            words = _field(entry, field)
+            if not isinstance(words, dict) or words.keys() != keys.keys():
+                raise _wrong(field, f"of {gpu.name}: expected a key for each of {len(keys)} GPUs, gpu_{gpu.index} too")
+            for key, other in keys.items():
+                tables[table][gpu.name, other] = AmdCell(_text(words, key))
     return AmdTopology(sorted(gpus, key=lambda gpu: gpu.index), tables)
 
 
@@ -140,6 +165,11 @@ def _address(value: object) -> str:
     if not PCI_ADDRESS.match(text):
         raise _wrong("bdf", f"expected a PCI address like 0000:05:00.0, got {text[:20]!r}")
     return text
+
+
+def _address_or_none(value: object) -> str:
+    """Return the address, '' where there is no such field."""
+    return _address(value) if isinstance(value, dict) and "bdf" in value else ""
 
 
 def _wrong(token: str, problem: str) -> LinkError:

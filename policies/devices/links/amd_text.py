@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from policies.devices.links.amd import PCI_ADDRESS, SAVE_AMD, AmdCell, AmdTable, AmdTopology, Cells
+from policies.devices.links.amd import FAILED, PCI_ADDRESS, SAVE_AMD, AmdCell, AmdTable, AmdTopology, Cells
 from policies.devices.links.matrix import MAX_DEVICES, LinkError, LinkMatrix, MatrixGpu
 from policies.devices.links.rows import TextRow, rows_of
 from sysfs.cpuset import NodeSet
 
 _NODES: Final = "Numa Nodes"
+_DIGITS_OF_A_NODE: Final = 4
 _END: Final = "End of ROCm SMI Log"
 
 
@@ -57,7 +58,7 @@ _AMD_SMI: Final = _Tool(
     "amd-smi topology",
 )
 _NODE_LINE: Final = re.compile(
-    r"\s*GPU ?\[?(0|[1-9]\d{0,3})\]?\s*:\s*\(Topology\) Numa (Node|Affinity): (-?\d{1,4}|N/A)\s*\Z", re.ASCII
+    r"\s*GPU ?\[?(0|[1-9]\d{0,3})\]?\s*:\s*\(Topology\) Numa (Node|Affinity): (-?\d{1,10}|N/A)\s*\Z", re.ASCII
 )
 
 
@@ -79,7 +80,7 @@ class _Table:
 
 def read_amd_text(text: str) -> LinkMatrix | None:
     """Return the matrix of a text with tables of AMD's tools; None for one without. Raises LinkError."""
-    rows = rows_of(text)
+    rows = rows_of(FAILED.sub(" N/A ", text))
     for tool in (_ROCM_SMI, _AMD_SMI):
         sections = _sections(rows, tool)
         if not sections.keys().isdisjoint(tool.tables):
@@ -163,7 +164,10 @@ def _gpus(header: TextRow, sections: Mapping[str, _Section], tool: _Tool) -> Seq
 
 
 def _nodes(rows: Sequence[TextRow]) -> Mapping[str, NodeSet]:
-    """Return the NUMA node of each GPU: the affinity, which is the kernel's numa_node, or else the node."""
+    """Return the NUMA node of each GPU: the affinity, which is the kernel's numa_node, or else the node.
+
+    -1 is unknown, also where rocm-smi prints it as 4294967295.
+    """
     told: dict[tuple[str, str], str] = {}
     for row in rows:
         if not row.cells:
@@ -175,6 +179,7 @@ def _nodes(rows: Sequence[TextRow]) -> Mapping[str, NodeSet]:
         told[name, found[2]] = found[3]
     nodes = {}
     for name in {name for name, _ in told}:
-        known = [text for what in ("Affinity", "Node") if (text := told.get((name, what), "-1")).isdecimal()]
-        nodes[name] = NodeSet.of([int(known[0])]) if known else NodeSet()
+        texts = [told.get((name, what), "-1") for what in ("Affinity", "Node")]
+        known = [int(text) for text in texts if text.isdecimal() and len(text) <= _DIGITS_OF_A_NODE]
+        nodes[name] = NodeSet.of(known[:1])
     return nodes

@@ -127,6 +127,24 @@ class LinkMatrix:
         return frozenset(gpu.index for gpu in self.gpus)
 
 
+def renumbered(matrix: LinkMatrix, numbers: Mapping[int, int]) -> LinkMatrix:
+    """Return the matrix with these numbers in place of those of its GPUs; without the GPUs that have none.
+
+    >>> found = renumbered(matrix_of([[0, 2, 1], [2, 0, 3], [1, 3, 0]], []), {0: 5, 1: 4})
+    >>> sorted(found.indices), found.link(4, 5).word
+    ([4, 5], 'NV2')
+    """
+    gpus = sorted((replace(gpu, index=numbers[gpu.index]) for gpu in matrix.gpus if gpu.index in numbers), key=_index)
+    names = {nic.name: nic.name for nic in matrix.nics}
+    names |= {f"GPU{before}": f"GPU{now}" for before, now in numbers.items()}
+    links = {(names[a], names[b]): link for (a, b), link in matrix.links.items() if a in names and b in names}
+    return replace(matrix, gpus=tuple(gpus), links=links)
+
+
+def _index(gpu: MatrixGpu) -> int:
+    return gpu.index
+
+
 _XGMI_WORD: Final = re.compile(rf"{XGMI}(?:([1-9]\d?)|/([2-{MAX_XGMI_HOPS}]))?", re.ASCII)
 
 

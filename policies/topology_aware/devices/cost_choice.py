@@ -167,7 +167,7 @@ def _candidates(
         return Candidates(free, inside, amount.count)
     pieces = {name: held.node.joined.named(name) for name in inside}
     gpus = {p.device.key: name for name, p in pieces.items() if p.device is not None and not p.vf}
-    links = held.node.allocator.inventory.links
+    links = held.node.allocator.links
     is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
     if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
         return Candidates(inside, _left_to_pod(held, inside)[: amount.count], amount.count)

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceAllocator, DeviceInventory, device_hints
+from policies.devices import DeviceAllocator, DeviceInventory, PciePath, device_hints, links_of
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
-from policies.devices.links import LinkMatrix, matrix_of
+from policies.devices.links import LinkMatrix, matrix_of, read_links
+from tests.fakes.amd_texts import amd_smi, packages
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, pairs, question
 
 DOUBLE = ((0, 3), (3, 2), (2, 1), (4, 7), (7, 6), (6, 5))
@@ -184,3 +185,35 @@ def test_a_gpu_whose_nvlinks_are_down_is_the_last_of_those_with_as_good_a_place(
     assert minors(allocated(one_nic, both), "gpu") == [0]
     held = [DeviceGrant("gpu", minor, 100) for minor in range(1, 8)]
     assert minors(allocated(replace(pairs(8), links=DOWN), question({GPUS: 1}), held), "gpu") == [0]
+
+
+AMD = read_links(amd_smi(packages()))
+"""Eight GPUs by address, from 0000:05:00.0 to 0000:75:00.0; four links between two of a package."""
+
+
+def by_address(*minors: int, parts: int = 0) -> DeviceInventory:
+    """GPUs at the addresses of that matrix with these minors, each with so many more partitions behind it."""
+    gpus = []
+    for number, minor in enumerate(minors):
+        bus = f"0000:{number}5:00.0"
+        whole = gpu(minor, 0, f"p{number}")
+        gpus.append(replace(whole, path=PciePath(bus=bus)))
+        gpus += (replace(whole, minor=minor + 1 + n, part_of=bus) for n in range(parts))
+    return DeviceInventory(tuple(gpus), links=AMD)
+
+
+def test_gpus_that_a_tool_names_by_address_are_known_by_it_whatever_their_numbers() -> None:
+    assert given(by_address(0, 1, 2, 3, 4, 5, 6, 7), 2) == [0, 1]
+    assert given(by_address(7, 0, 1, 2, 3, 4, 5, 6), 2) == [0, 7]
+    assert given(by_address(3, 5), 2) == [3, 5]  # the others of the matrix are not listed
+
+
+def test_a_matrix_of_whole_gpus_says_nothing_of_their_partitions() -> None:
+    inventory = by_address(0, 4, 8, 12, 16, 20, 24, 28, parts=3)
+    held, asked = [DeviceGrant("gpu", 0, 100)], question({GPUS: 4})
+    plain = allocated(replace(inventory, links=None), asked, held)
+    assert minors(allocated(inventory, asked, held), "gpu") == minors(plain, "gpu") == [4, 5, 6, 7]
+    gpus = inventory.of("gpu")
+    every = matrix_of([[0 if a == b else 1 for b in range(32)] for a in range(32)], [])
+    assert links_of(every, gpus) is every
+    assert links_of(None, gpus) is None

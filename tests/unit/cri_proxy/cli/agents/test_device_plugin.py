@@ -1,6 +1,7 @@
 """The device-plugin command, as a process of its own: signals, exit status, what it says of options and files."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
 from tests.fakes import settable_clock
+from tests.fakes.amd_texts import islands, rocm_smi
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import write_tree
@@ -80,6 +82,52 @@ async def test_it_registers_again_though_the_clock_is_set_back(words: list[str],
             return kubelet.knows("cri-proxy.io/gpu")
 
         await holds("the kubelet knows it", is_registered)
+    await kubelet.stop()
+
+
+MI300X = {"class": "0x120000", "vendor": "0x1002", "device": "0x74a1"}
+
+
+def mi300x_node(root: Path) -> Path:
+    """Two MI300X in QPX, one on each NUMA node, and what amd-ctk declares of them: devices by their count."""
+    gpus = [
+        {"address": f"0000:{bus}5:00.0", "parent": f"0000:{bus}3:00.0", "node": node, **MI300X, "partitions": names}
+        for node, bus in enumerate("08")
+        for names in [[f"amdgpu_xcp_{8 * node + n}" for n in range(3)]]
+    ]
+    write_tree(root, small_machine(nodes=1, packages=2, pci=gpus))
+    nodes = [["/dev/kfd", f"/dev/dri/card{n + 1}", f"/dev/dri/renderD{128 + n}"] for n in range(8)]
+    devices = [
+        {"name": str(n), "containerEdits": {"deviceNodes": [{"path": path} for path in paths]}}
+        for n, paths in enumerate(nodes)
+    ]
+    (root / "var/run/cdi").mkdir(parents=True)
+    (root / "var/run/cdi/amd.json").write_text(json.dumps({"kind": "amd.com/gpu", "devices": devices}))
+    return root
+
+
+async def test_partitions_of_amds_gpus_are_served_by_the_scan_together_and_with_the_nodes_of_their_gpu(
+    tmp_path: Path,
+) -> None:
+    kubelet, root = DeviceKubelet(tmp_path / "plugins"), mi300x_node(tmp_path / "host")
+    await kubelet.start()
+    (tmp_path / "health").write_text("0000:85:00.0 ok\n")
+    (tmp_path / "links").write_text(rocm_smi(islands(2, 2)))  # of whole GPUs, which partitions are not
+    words = ["--resource", "gpu=amd.com/gpu", "--plugin-dir", f"{tmp_path}/plugins", "--sysfs-root", str(root)]
+    words += ["--links", f"{tmp_path}/links", "--health", f"{tmp_path}/health"]
+    with started(["device-plugin", "--inventory", "scan", *words]) as child:
+        await holds("the kubelet knows it", lambda: kubelet.knows("amd.com/gpu"))
+        plugin = kubelet.plugins["amd.com/gpu"]
+        places = {name: [node.ID for node in device.topology.nodes] for name, device in plugin.devices.items()}
+        assert places == {f"gpu-{n}": [n // 4] for n in range(8)}
+        taken = [await kubelet.allocate("amd.com/gpu", count) for count in (1, 4, 2)]
+        assert [ids for ids, _ in taken] == [("gpu-0",), tuple(f"gpu-{n}" for n in (4, 5, 6, 7)), ("gpu-1", "gpu-2")]
+        answer = taken[1][1]
+        assert [each.name for each in answer.cdi_devices] == [f"amd.com/gpu={n}" for n in (4, 5, 6, 7)]
+        assert dict(answer.envs) == {"CRI_PROXY_ALLOCATED_GPU": "4,5,6,7"}
+        (tmp_path / "health").write_text("0000:85:00.0 unhealthy lost\namdgpu_xcp_1 unhealthy hung\n")
+        child.send_signal(signal.SIGHUP)
+        await holds("they are unhealthy", lambda: plugin.healthy == ("gpu-0", "gpu-1", "gpu-3"))
     await kubelet.stop()
 
 

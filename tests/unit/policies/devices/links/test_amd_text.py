@@ -1,5 +1,7 @@
 """The tables of rocm-smi and amd-smi are read as a whole, or refused with what is missing or wrong."""
 
+from dataclasses import replace
+
 import pytest
 
 from policies.devices.links import Link, LinkError, MatrixGpu, read_links
@@ -30,6 +32,7 @@ def links(text: str) -> dict[tuple[int, int], str]:
         ROCM.replace("GPU[0]\t\t", "GPU 0          ").replace("GPU[1]\t\t", "GPU[1]          "),
         ROCM.replace("ROCm System", "\x1b[1mROCm System"),
         ROCM.replace("Affinity: 1", "Affinity: -1"),
+        ROCM.replace("Affinity: 1", "Affinity: 4294967295"),
         ROCM.replace("Numa Node: 1", "Numa Node: 0"),
         "\n".join(line for line in ROCM.splitlines() if "Numa Node: 1" not in line),
     ],
@@ -45,6 +48,13 @@ def test_tables_of_amd_smi_name_gpus_by_address(text: str) -> None:
     found = read_links(text)
     assert found.gpus == (MatrixGpu(0, address="0000:05:00.0"), MatrixGpu(1, address="0000:15:00.0"))
     assert found.link(0, 1) == Link(xgmi=1)
+
+
+@pytest.mark.parametrize("bandwidth", ["0-0", "N/A", "AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"])
+def test_bandwidths_that_a_driver_does_not_tell_are_those_of_one_link(bandwidth: str) -> None:
+    """MI355X prints 0-0; the words of an error are longer than a column, and no space is left between two."""
+    machine = replace(islands(4), bandwidth=lambda one, other: bandwidth)
+    assert read_links(amd_smi(machine)).links == read_links(rocm_smi(islands(4))).links
 
 
 def test_a_gpu_may_be_alone() -> None:
