@@ -87,6 +87,7 @@ COST_FILES_SILENT: Final = "cost_files_silent"  # devices without costs seem the
 COST_FILES_NOT_KEPT: Final = "cost_files_not_kept"  # what they say could not be saved for later starts
 CONFIG_WRITTEN: Final = "config_written"  # config-agent: the host's copy equals the ConfigMap
 CONFIG_NOT_WRITTEN: Final = "config_not_written"  # config-agent: the former copy stays
+NODE_TOPOLOGY_UNWRITTEN: Final = "node_topology_unwritten"  # the file of nodeTopologyFile; tried again
 KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself
 
 # The device plugin.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.errors import FileError
-from cri_proxy.private_files import open_directory, read_file, replace_file
+from cri_proxy.private_files import put_file
 
 FEATURE_DIRECTORY: Final = Path("/etc/kubernetes/node-feature-discovery/features.d")
 """Where nfd-worker looks. Its ``local`` source passes over files whose name begins with a dot."""
@@ -38,20 +38,9 @@ def write_feature_file(path: Path, text: str) -> bool:
     if not path.name or path.name.startswith("."):
         raise FeatureFileError(str(path), "nfd-worker reads files that have a name without a dot in front; name one")
     try:
-        with open_directory(path.parent) as at:
-            if _is_there(at, path.name, content):
-                return False
-            replace_file(at, path.name, content, _MODE, is_synced=True)
+        return put_file(path, content, _MODE, is_synced=True)
     except IsADirectoryError:
         raise FeatureFileError(str(path), "is a directory; name a file in it") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise FeatureFileError(str(path), f"cannot be written: {reason}; is {path.parent} a directory?") from None
-    return True
-
-
-def _is_there(at: int, name: str, content: bytes) -> bool:
-    try:
-        return read_file(at, name, _MODE) == content
-    except OSError:  # absent, or something else in its place, which is replaced
-        return False

@@ -87,6 +87,25 @@ def replace_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bo
         os.fsync(at)
 
 
+def put_file(path: Path, content: bytes, mode: int, *, is_synced: bool) -> bool:
+    """Replace a file as a whole (``replace_file``); return False where it had this content and mode, and is left alone.
+
+    Its directory may not be a link. Raises OSError.
+    """
+    with open_directory(path.parent) as at:
+        if _has_content(at, path.name, content, mode):
+            return False
+        replace_file(at, path.name, content, mode, is_synced=is_synced)
+    return True
+
+
+def _has_content(at: int, name: str, content: bytes, mode: int) -> bool:
+    try:
+        return read_file(at, name, mode) == content
+    except OSError:  # absent, or something else in its place, which is replaced
+        return False
+
+
 def _refuse_shared(path: Path, status: os.stat_result, kind: str) -> None:
     problem = shared_problem(status, path)
     if problem:

@@ -21,7 +21,7 @@ from policies.base import (
 )
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, JoinedDevices
 from policies.options import PolicyOptions
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
 
@@ -65,6 +65,22 @@ class LargestFit:
     cpus: int
     cpus_with_moves: int
     nodes: tuple[NodeFit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FreeOnNode:
+    """The most that one more Guaranteed container could have on this NUMA node alone, of each resource by itself.
+
+    ``cpu_mcpu``: with so many whole CPUs it may own them, and with any part of it share them. ``memory_bytes`` and
+    ``huge_pages``, (bytes of a page, bytes in all) by ascending size, are of the nodes ``mems``: the node's own memory,
+    and that of nodes without CPUs that are nearest to it.
+    """
+
+    node: int
+    mems: NodeSet
+    cpu_mcpu: int
+    memory_bytes: int
+    huge_pages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +204,10 @@ class Policy(ABC):
     def largest_fit(self, held: Allocations) -> LargestFit | None:
         """Return the largest container that could own its CPUs beside these grants; by default none owns any."""
         return None
+
+    def node_free(self, held: Allocations) -> tuple[FreeOnNode, ...]:
+        """Return what each NUMA node with CPUs could still give to one container; by default nothing is known."""
+        return ()
 
     @property
     def kept_cpus(self) -> CpuSet:

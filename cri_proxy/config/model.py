@@ -25,6 +25,7 @@ _SOCKET: _Form = ("`unix:///PATH`", addresses.unix_endpoint)
 _OPTIONAL_SOCKET: _Form = ("`unix:///PATH`", addresses.optional_endpoint)
 _RUNTIME: _Form = ("`unix:///PATH` or `embedded`", addresses.runtime_endpoint)
 _DIRECTORY: _Form = ("a directory", addresses.directory)
+_FILE: _Form = ("a file", addresses.optional_directory)
 _HTTP: _Form = ("`ADDRESS:PORT` or `off`", addresses.http_address)
 _NAME: _Form = ("a name", addresses.optional_name)
 
@@ -219,6 +220,13 @@ class Config:
         "A socket that answers the kubelet's pod resources API with what containers were granted here, for exporters: "
         "`unix:///run/cri-proxy/pod-resources/kubelet.sock`. Default: none",
         _OPTIONAL_SOCKET,
+    )
+    node_topology_file: str = _at_start(
+        "",
+        "nodeTopologyFile",
+        "A file that has the node as a NodeResourceTopology object, for schedulers that know NUMA; written whenever it "
+        "changes. Its directory must be there. Default: none",
+        _FILE,
     )
     state_dir: str = _at_start(
         "/var/lib/cri-proxy", "stateDir", "Where grants are kept; only root may write there", _DIRECTORY

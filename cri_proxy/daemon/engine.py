@@ -6,11 +6,12 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
@@ -21,13 +22,13 @@ from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.daemon.apply import Built, Host, HostApplier, build_start
 from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
-from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus
+from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus, Warns
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.limits import FairShare
-from cri_proxy.http.messages import HttpRequest, PostHandler
+from cri_proxy.http.messages import Handler, HttpRequest, PostHandler
 from cri_proxy.http.routes import body_route, build_routes, config_json, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
@@ -58,6 +59,9 @@ from cri_proxy.unix_socket import socket_path
 from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
+
+if TYPE_CHECKING:  # loaded where it is used
+    from cri_proxy.node_topology.source import TopologySource
 
 _QUESTION_BYTES = 64 << 10  # of the scheduler: a pod, and nodes by name; `cri-proxy extender` takes whole nodes
 _STORE = "state.db"
@@ -143,16 +147,19 @@ class Engine:
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
         health = await self._with_lister(node, files.of_host, health, closing)
-        reservation = self._reservation(node, files.of_host)
+        topology = self._topology(node, watchers)
+        also = tuple(self._that_warn(node, topology, files.of_host))
         around = LiveDaemonStatus(
-            node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
+            node, channel, watchers, devices, also, http, files, lag, traffic, health, settings.config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        asked = {
-            "/api/v1/fit": partial(_fit, interceptor, node, FairShare(self._clock)),
-            "/api/v1/state": partial(_state, node),
+        routes = build_routes(view) | {"/api/v1/node-topology": lambda query: topology().answer(query)}
+        posts = {
+            "/api/v1/plan": plan_route(watchers.plan),
+            "/api/v1/fit": body_route(partial(_fit, interceptor, node, FairShare(self._clock))),
+            "/api/v1/state": body_route(partial(_state, node)),
         }
-        await self._open_admin(view, watchers, http, closing, {path: body_route(each) for path, each in asked.items()})
+        await self._open_admin(routes, posts, http, closing)
         return OpenEngine(node, watchers, interceptor)
 
     def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
@@ -242,6 +249,28 @@ class Engine:
             self._log.warning(events.CONFIG_WARNING, reason=f"podResourcesListen: {problem}")
         return lambda: (*health(), HealthPart("pod resources", problem or server.problem()))
 
+    def _topology(self, node: Node, watchers: Watchers) -> "Callable[[], TopologySource]":
+        """Return what makes the node's NodeResourceTopology object; it is loaded when that is asked for."""
+
+        @cache
+        def source() -> "TopologySource":
+            from cri_proxy.node_topology.source import TopologySource
+
+            return TopologySource(node, self.settings.node_name, lambda: watchers.reloader.view().digest)
+
+        return source
+
+    def _that_warn(self, node: Node, topology: "Callable[[], TopologySource]", files: FileWorkers) -> Iterator[Warns]:
+        """Start and yield more parts with warnings: the kubelet's reservation, and the file of the object, if any."""
+        yield self._reservation(node, files)
+        path = self.settings.config.node_topology_file
+        if path:
+            from cri_proxy.node_topology.source import TopologyFile
+
+            file = TopologyFile(topology(), Path(path), node, files)
+            node.keep_doing(file.follow, "node topology")
+            yield file
+
     def _reservation(self, node: Node, files: FileWorkers) -> ReservationWatch:
         """Return the watch of the kubelet's reservation, started. No kubelet runs on a machine that was given."""
         kubelet_root = NO_DIRECTORY if self._host.is_given else Path(self.settings.config.kubelet_root)
@@ -257,15 +286,13 @@ class Engine:
 
     async def _open_admin(
         self,
-        view: NodeView,
-        watchers: Watchers,
+        routes: Mapping[str, Handler],
+        posts: Mapping[str, PostHandler],
         http: HttpAddress,
         closing: AsyncExitStack,
-        asked: Mapping[str, PostHandler],
     ) -> None:
-        posts = {"/api/v1/plan": plan_route(watchers.plan), **asked}
         extender = _extender_posts(self._log) if self.settings.config.extender else Posts()
-        admin = AdminServer(build_routes(view), posts=posts, tcp_posts=extender, on_late_tcp=http.opened)
+        admin = AdminServer(routes, posts=posts, tcp_posts=extender, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.config.http)

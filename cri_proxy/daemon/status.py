@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.costs.words import wins_by_silence
@@ -10,7 +11,6 @@ from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
-from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
@@ -73,15 +73,25 @@ class HttpAddress:
         return (f"http: {self._problem}",) if self._problem else ()
 
 
+class Warns(Protocol):
+    """A part with warnings for the operator."""
+
+    def warnings(self) -> Iterable[str]:
+        """Return a sentence for each."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveDaemonStatus(DaemonStatus):
-    """The daemon's part of the status; ``health`` returns the parts that the daemon itself knows of."""
+    """The daemon's part of the status; ``health`` returns the parts that the daemon itself knows of.
+
+    ``also`` are parts that only have warnings.
+    """
 
     node: Node
     channel: RuntimeClient
     watchers: Watchers
     devices: DeviceSources
-    reservation: ReservationWatch
+    also: tuple[Warns, ...]
     http: HttpAddress
     files: HostFiles
     lag: LoopLag
@@ -134,5 +144,5 @@ class LiveDaemonStatus(DaemonStatus):
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""
         files = (self.devices.costs, self.devices.listed, self.devices.health)
-        parts = (self.lag, self.http, self.files, self.watchers, *files, self.reservation)
+        parts: tuple[Warns, ...] = (self.lag, self.http, self.files, self.watchers, *files, *self.also)
         return tuple(warning for part in parts for warning in part.warnings())

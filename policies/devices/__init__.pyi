@@ -65,6 +65,7 @@ from policies.devices.plugin.offer import DeviceOffer as DeviceOffer
 from policies.devices.plugin.offer import OfferedDevice as OfferedDevice
 from policies.devices.plugin.offer import OfferedDevices as OfferedDevices
 from policies.devices.plugin.offer import OfferForm as OfferForm
+from policies.devices.plugin.offer import listed_devices as listed_devices
 from policies.devices.plugin.offer import offer_of as offer_of
 from policies.devices.plugin.offer import offered_devices as offered_devices
 from policies.devices.plugin.variables import ANNOTATION_PREFIX as ANNOTATION_PREFIX

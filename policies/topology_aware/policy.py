@@ -21,9 +21,10 @@ from policies.base import (
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.options import PolicyOptions
-from policies.policy import BetterPlaces, Condition, Default, LargestFit, Policy
+from policies.policy import BetterPlaces, Condition, Default, FreeOnNode, LargestFit, Policy
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.capacity.largest_fit import ASKING, largest_fit
+from policies.topology_aware.capacity.node_free import node_free
 from policies.topology_aware.capacity.pool_views import pool_views
 from policies.topology_aware.decisions import Decisions
 from policies.topology_aware.defaults import defaults_of, reserved_by
@@ -182,6 +183,10 @@ class TopologyAware(Policy):
     def largest_fit(self, held: Allocations) -> LargestFit:
         """Return the largest container that could own its CPUs beside these grants."""
         return largest_fit(self._decisions.context(self._pods.view(held).owners, ASKING))
+
+    def node_free(self, held: Allocations) -> tuple[FreeOnNode, ...]:
+        """Return what each NUMA node with CPUs could still give to one Guaranteed container."""
+        return node_free(self._decisions.context(self._pods.view(held).owners, ASKING))
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         """Return the pool tree, parents before children."""

@@ -17,12 +17,9 @@ from policies.base import Grant
 from policies.device_grants import DeviceGrant, DeviceKey, listed_only
 from policies.devices import (
     OWN_DOMAIN,
-    WHOLE_DEVICES,
-    DeviceOffer,
     HeldHardware,
     OfferedDevice,
-    OfferForm,
-    offered_devices,
+    listed_devices,
 )
 from policies.policy import Policy
 from policies.topology_aware import promised_bytes
@@ -32,7 +29,6 @@ from sysfs.quantity import bytes_text
 MEMORY: Final = "memory"
 """The type of ordinary memory; that of huge pages is ``hugepages-`` and their size."""
 
-_VFS: Final = DeviceOffer(OfferForm.VFS)
 _Names = tuple[str, str, str]
 _Place = tuple[str, int | None]  # a resource, and a NUMA node
 
@@ -87,14 +83,7 @@ class NodeGrants:
 
     @cached_property
     def _offered(self) -> tuple[OfferedDevice, ...]:
-        """The parts in which devices are listed: virtual functions of those that have any, whole ones of the others."""
-        inventory, found = self.policy.devices, list[OfferedDevice]()
-        for kind in dict.fromkeys(device.kind for device in inventory.devices):
-            parts = offered_devices(inventory, kind, _VFS).devices
-            split = {each.part.key for each in parts.values()}
-            whole = offered_devices(inventory, kind, WHOLE_DEVICES).devices.values()
-            found += [*(each for each in whole if each.part.key not in split), *parts.values()]
-        return tuple(found)
+        return listed_devices(self.policy.devices)
 
     @cached_property
     def _offered_of(self) -> Mapping[tuple[DeviceKey, str], Sequence[OfferedDevice]]:

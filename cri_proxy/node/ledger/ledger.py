@@ -36,7 +36,7 @@ class Ledger:
         self._left_to_others: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._left_alone: tuple[DeviceHolding, ...] = ()
-        self._stopped: frozenset[str] = frozenset()  # sandboxes, none of which starts again
+        self.stopped: frozenset[str] = frozenset()  # sandboxes, none of which starts again
         # A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use.
         self.allocations = Allocations()
         self._desired: Mapping[ContainerKey, Pinning] = {}
@@ -168,9 +168,9 @@ class Ledger:
 
     def note_stopped(self, sandbox_ids: Collection[str]) -> None:
         """Give back the devices that ended containers of these sandboxes left to their pods."""
-        stopped = self._stopped.union(sandbox_ids) & {row.sandbox_id for row in self.rows()}
-        if stopped != self._stopped:
-            self._stopped = stopped
+        stopped = self.stopped.union(sandbox_ids) & {row.sandbox_id for row in self.rows()}
+        if stopped != self.stopped:
+            self.stopped = stopped
             self._changed()
 
     def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
@@ -373,7 +373,7 @@ class Ledger:
             if row.acknowledged and row.acknowledged.cpus:
                 withheld |= row.acknowledged.cpus.mask
         ended = [self._rows[key] for key in sorted(self._rows.ended_with_devices)]
-        holdings = (*self._left_alone, *kept(ended, self._stopped)) if ended else self._left_alone
+        holdings = (*self._left_alone, *kept(ended, self.stopped)) if ended else self._left_alone
         allocations = Allocations(tuple([row.grant for row in self.active()]), CpuSet(withheld), holdings)
         if self._left_to_others or allocations != self.allocations:  # most changes are of states
             self.allocations, self._is_desired_known = allocations, False

@@ -141,6 +141,17 @@ def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -
     return OfferedDevices(kind, offer, {each.id: each for each in offered}, groups)
 
 
+def listed_devices(inventory: DeviceInventory) -> tuple[OfferedDevice, ...]:
+    """Return the parts in which devices are listed: virtual functions of those that have any, the others whole."""
+    found = list[OfferedDevice]()
+    for kind in dict.fromkeys(device.kind for device in inventory.devices):
+        parts = offered_devices(inventory, kind, DeviceOffer(OfferForm.VFS)).devices.values()
+        split = {each.part.key for each in parts}
+        whole = offered_devices(inventory, kind, WHOLE_DEVICES).devices.values()
+        found += [*(each for each in whole if each.part.key not in split), *parts]
+    return tuple(found)
+
+
 def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group: int) -> Iterator[OfferedDevice]:
     for order, (name, bus, units) in enumerate(_pieces(device, offer)):
         vf = bus if offer.form is OfferForm.VFS else ""

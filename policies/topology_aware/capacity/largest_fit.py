@@ -31,7 +31,7 @@ def largest_fit(context: PlacementContext) -> LargestFit:
     A NUMA node that is no pool of its own is left out.
     """
     tree = context.tree
-    stay, move = _ownable(context), _ownable(_with_room_made(context))
+    stay, move = _ownable(context), _ownable(with_room_made(context))
     nodes = []
     for node in tree.machine.nodes:
         pool = tree.around(node.cpus.mask) if node.cpus else None
@@ -60,7 +60,7 @@ def _ownable(context: PlacementContext) -> list[int]:
     return [max(0, min(most, free // 1000, spare)) // step * step for most, free, spare in bounds]
 
 
-def _with_room_made(context: PlacementContext) -> PlacementContext:
+def with_room_made(context: PlacementContext) -> PlacementContext:
     """Return the context as if all that overflowed were on the reserved CPUs again, and all shares in the root."""
     back = {grant.container: _on_reserved(grant) for grant in context.others if has_overflowed(grant)}
     if back:

@@ -44,6 +44,11 @@ class HugePageAccount:
         """Return what of ``wanted`` does not fit in the zone beside what is promised to others."""
         return self.layout(wanted).lacking(zone)
 
+    def most(self, page_bytes: int, zone: int) -> int:
+        """Return the most bytes of these pages that one more container could have in this zone."""
+        packing = self._packing(page_bytes)
+        return packing.most(zone) if packing is not None else 0
+
     def _packing(self, page_bytes: int) -> Packing | None:
         pool = self.pools.get(page_bytes)
         if pool is None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from policies.base import ContainerKey, CpuKind, Grant, HugePageLimit, QosClass, Request
 from policies.topology_aware.supply.hugepages import HugePageAccount
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes, node_ids
-from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order
+from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order, promised_inside
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
@@ -199,6 +199,14 @@ class MemoryAccount:
         view, promises = ("yielding", self.yielding) if yielding else ("zones", self.zones)
         layout = self.layouts.of(view, promises)
         return layout.taking(zones, amount_bytes) if layout is not None else set()
+
+    def most(self, zone: int) -> int:
+        """Return the most that one more Guaranteed container could be promised, as its topology hints count it."""
+        layout = self.layouts.of("yielding", self.yielding)
+        if layout is not None:
+            return layout.most(zone)
+        # More is promised already than there is.
+        return max(0, self.nodes.capacity(zone) - promised_inside(self.yielding, zone))
 
 
 def empty_account(nodes: MemoryNodes, huge_pages: HugePageAccount = HugePageAccount({})) -> MemoryAccount:  # noqa: B008 - frozen

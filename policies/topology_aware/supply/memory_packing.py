@@ -71,6 +71,11 @@ class Packing:
                 found.add(zone)
         return found
 
+    def most(self, zone: int) -> int:
+        """Return the largest promise that could be kept as well in this zone. Change nothing."""
+        capacity_bytes = self._nodes.capacity(zone)
+        return capacity_bytes - self.copy().add(zone, capacity_bytes)
+
     def copy(self) -> "Packing":
         """Return the same layout, to be changed by itself."""
         made = Packing(self._nodes)

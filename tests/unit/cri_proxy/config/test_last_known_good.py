@@ -36,6 +36,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "runtimeEndpoint": ("embedded", "unix:///run/crio/crio.sock"),
     "imageListen": ("", "/run/i.sock"),
     "podResourcesListen": ("", "/run/p/kubelet.sock"),
+    "nodeTopologyFile": ("", "/run/topology.json"),
     "imageEndpoint": ("", "/run/j.sock"),
     "stateDir": ("/srv/state",),
     "kubeletRoot": ("/srv/kubelet",),

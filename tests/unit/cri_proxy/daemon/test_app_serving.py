@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,26 +20,20 @@ from cri_proxy.config.settings import Settings
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
-from cri_proxy.kubelet.lister.socket import UnaryServer
-from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
-from sysfs.cpuset import CpuSet
 from tests.fakes.http import free_address
-from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
-from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
+from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
 from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
-from tests.unit.cri_proxy.kubelet.service import KubeletService
-from tests.unit.cri_proxy.kubelet.service import pod as listed_pod
+from tests.unit.cri_proxy.daemon.scene import MACHINE, Scene, started, with_runtime
 
-MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4: no settings
 
@@ -198,62 +191,10 @@ async def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp
 IMAGES = "/runtime.v1.ImageService/"
 
 
-class Scene:
-    def __init__(self, directory: Path, more: str) -> None:
-        self.directory = directory
-        self.log = Silent()
-        self.settings = settings_in(directory, TEXT + more)
-        self.runtime = ScriptedRuntime(MACHINE, image_names=(IMAGE,))
-        self.server = self.new_server()
-
-    def new_server(self) -> RuntimeServer:
-        return RuntimeServer(self.runtime, f"unix://{self.directory}/runtime.sock")
-
-    async def get(self, target: str) -> tuple[int, str]:
-        reader, writer = await asyncio.open_unix_connection(self.settings.admin_socket, limit=1 << 20)
-        writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read(-1)).decode().partition("\r\n\r\n")
-        writer.close()
-        return int(head.split(" ")[1]), body
-
-    async def readiness(self) -> int:
-        return (await self.get("/readyz"))[0]
-
-    async def ready(self, status: int = 200) -> None:
-        async def is_so() -> bool:
-            return await self.readiness() == status
-
-        await until(f"/readyz says {status}", is_so, seconds=20)
-
-    async def run_pod(self, name: str = "web") -> None:
-        client = RuntimeClient(self.settings.config.listen)
-        caller = PodKubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
-        await caller.run_pod(PodSpec(name, (guaranteed("c", 2000),)))
-        await client.close()
-
-
-@asynccontextmanager
-async def started(directory: Path, *, relay: str = "splice", more: str = "", http: str = "off") -> AsyncIterator[Scene]:
-    scene = Scene(directory, more)
-    settings = settings_with(scene.settings, relay=relay, http=http)
-    daemon = Daemon(settings, log=scene.log, machine=MACHINE)
-    try:
-        await daemon.start()
-        yield scene
-    finally:
-        await daemon.stop()
-        await scene.server.stop()
-
-
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     async with started(tmp_path) as scene:
         yield scene
-
-
-async def with_runtime(scene: Scene) -> None:
-    await scene.server.start()
-    await scene.ready()
 
 
 async def test_until_the_runtime_has_answered_it_lives_and_is_not_ready(scene: Scene) -> None:
@@ -339,37 +280,3 @@ async def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: P
         lines = [line.rpartition(" ")[0] for line in (await scene.get("/metrics"))[1].splitlines()]
         assert len(lines) == len(set(lines))
         assert 'cri_proxy_relay_calls_total{code="unread",method="ListImages"}' in lines
-
-
-LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/k\n"
-
-
-async def test_exporters_find_the_owners_on_a_socket_of_the_kubelets_kind(tmp_path: Path) -> None:
-    kubelet, path = (
-        KubeletService(listed_pod("web", {"c": []})),
-        tmp_path / "k" / "pod-resources" / "kubelet.sock",
-    )
-    path.parent.mkdir(parents=True)
-    of_kubelet = UnaryServer(partial(kubelet.unary, timeout_seconds=5), lambda error: None)
-    await of_kubelet.start(path, path)
-    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
-        await with_runtime(scene)
-        await scene.run_pod()
-        client = RuntimeClient(f"unix://{tmp_path}/pods/kubelet.sock")
-        answer = await client.unary("/v1.PodResourcesLister/List", b"", timeout_seconds=20)
-        (pod_found,) = podresources.ListPodResourcesResponse.FromString(answer).pod_resources
-        (container,) = json.loads((await scene.get("/api/v1/status"))[1])["containers"]
-        assert str(CpuSet.of(pod_found.containers[0].cpu_ids)) == container["exclusive"]
-        await client.close()
-        (tmp_path / "pods" / "kubelet.sock").unlink()
-        assert await scene.readiness() == 503
-    await of_kubelet.close()
-
-
-async def test_a_socket_for_exporters_that_cannot_be_opened_keeps_no_container_from_starting(tmp_path: Path) -> None:
-    (tmp_path / "pods").write_text("no directory")
-    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
-        await scene.server.start()
-        await scene.run_pod()
-        assert "pod resources" in (await scene.get("/readyz?verbose"))[1]
-        assert "config_warning" in scene.log.warnings

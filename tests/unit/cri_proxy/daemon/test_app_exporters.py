@@ -1,0 +1,78 @@
+"""What a whole daemon gives exporters and schedulers."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+from cri_proxy.kubelet.lister.socket import UnaryServer
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
+from cri_proxy.runtime.client import RuntimeClient
+from sysfs.cpuset import CpuSet
+from tests.testbed.wait import until
+from tests.unit.cri_proxy.daemon.scene import started, with_runtime
+from tests.unit.cri_proxy.kubelet.service import KubeletService
+from tests.unit.cri_proxy.kubelet.service import pod as listed_pod
+
+LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/k\n"
+
+
+async def test_exporters_find_the_owners_on_a_socket_of_the_kubelets_kind(tmp_path: Path) -> None:
+    kubelet, path = (
+        KubeletService(listed_pod("web", {"c": []})),
+        tmp_path / "k" / "pod-resources" / "kubelet.sock",
+    )
+    path.parent.mkdir(parents=True)
+    of_kubelet = UnaryServer(partial(kubelet.unary, timeout_seconds=5), lambda error: None)
+    await of_kubelet.start(path, path)
+    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
+        await with_runtime(scene)
+        await scene.run_pod()
+        client = RuntimeClient(f"unix://{tmp_path}/pods/kubelet.sock")
+        answer = await client.unary("/v1.PodResourcesLister/List", b"", timeout_seconds=20)
+        (pod_found,) = podresources.ListPodResourcesResponse.FromString(answer).pod_resources
+        (container,) = json.loads((await scene.get("/api/v1/status"))[1])["containers"]
+        assert str(CpuSet.of(pod_found.containers[0].cpu_ids)) == container["exclusive"]
+        await client.close()
+        (tmp_path / "pods" / "kubelet.sock").unlink()
+        assert await scene.readiness() == 503
+    await of_kubelet.close()
+
+
+async def test_a_socket_for_exporters_that_cannot_be_opened_keeps_no_container_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "pods").write_text("no directory")
+    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
+        await scene.server.start()
+        await scene.run_pod()
+        assert "pod resources" in (await scene.get("/readyz?verbose"))[1]
+        assert "config_warning" in scene.log.warnings
+
+
+async def test_the_object_for_schedulers_is_written_and_served(tmp_path: Path) -> None:
+    async with started(tmp_path, more=f"nodeTopologyFile: {tmp_path}/node.json\n") as scene:
+        assert (await scene.get("/api/v1/node-topology"))[0] == 503  # the runtime is not there yet
+        await with_runtime(scene)
+        await scene.run_pod()
+
+        async def is_written() -> bool:
+            status, text = await scene.get("/api/v1/node-topology")
+            path = tmp_path / "node.json"
+            return status == 200 and path.exists() and path.read_text() == text
+
+        await until("the file has what is served", is_written, seconds=20)
+        topology = json.loads((tmp_path / "node.json").read_text())
+        said = {each["name"]: each["value"] for each in topology["attributes"]}
+        assert (
+            said["cri-proxy.io/config-digest"]
+            == json.loads((await scene.get("/api/v1/status"))[1])["configuration"]["digest"]
+        )
+
+
+async def test_a_file_for_schedulers_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
+    async with started(tmp_path, more=f"nodeTopologyFile: {tmp_path}/absent/node.json\n") as scene:
+        await with_runtime(scene)
+
+        async def is_told() -> bool:
+            return "nodeTopologyFile" in (await scene.get("/api/v1/status"))[1]
+
+        await until("the status says so", is_told, seconds=20)
+        assert await scene.readiness() == 200
