@@ -105,3 +105,8 @@ NODES_FILTERED: Final = "nodes_filtered"  # for a pod with GPUs
 NODES_RANKED: Final = "nodes_ranked"  # for a pod with GPUs, by the links between them
 LINKS_UNREADABLE: Final = "links_unreadable"  # what a node publishes of its links; told once
 QUESTION_REFUSED: Final = "question_refused"  # a request that is none of the scheduler's
+
+# The exporter, a process of its own.
+NODE_TOPOLOGY_EXPORTED: Final = "node_topology_exported"  # the API server has the node's object as it is now
+NOT_EXPORTED: Final = "not_exported"  # something that the cluster should be told; tried again, told once
+EXPORTED_AGAIN: Final = "exported_again"

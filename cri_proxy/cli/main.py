@@ -20,13 +20,13 @@ GROUPS = (
     ("every day", ("status", "explain", "fit", "doctor", "check-config", "lint")),
     ("try and plan", ("demo", "simulate", "convert", "topology", "capture", "hints")),
     ("devices", ("devices", "gpu", "select", "costs")),
-    ("services", ("run", "device-plugin", "extender", "config-agent", "reset")),
+    ("services", ("run", "device-plugin", "extender", "exporter", "config-agent", "reset")),
 )
 COMMANDS = tuple(command for _, commands in GROUPS for command in commands)
 # The commands with actions, and the folder with their modules.
 FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions", "devices": "device_actions"}
 # Their modules are in the folder ``agents``.
-AGENTS = ("config-agent", "device-plugin", "extender")
+AGENTS = ("config-agent", "device-plugin", "exporter", "extender")
 # They print no result, and hence have no -o/--output; of a command with actions the actions have it.
 WITHOUT_OUTPUT = ("run", "convert", *FOLDERS, *AGENTS)
 OUTPUTS = ("text", "json", "yaml")

@@ -51,7 +51,7 @@ licence=/usr/share/common-licenses/Apache-2.0
 [ -e $licence ] || licence=$(echo "$lib"/structlog-*.dist-info/licenses/LICENSE-APACHE)
 install -D -m 644 "$licence" "$lib/Apache-2.0"
 
-for unit in cri-proxy.service cri-proxy.socket cri-proxy-device-plugin.service; do
+for unit in cri-proxy.service cri-proxy.socket cri-proxy-device-plugin.service cri-proxy-exporter.service; do
     install -D -m 644 "packaging/$unit" "$root/usr/lib/systemd/system/$unit"
 done
 install -D -m 644 packaging/cri-proxy.tmpfiles "$root/usr/lib/tmpfiles.d/cri-proxy.conf"

@@ -40,6 +40,7 @@ if [ "$kind" = test ]; then
     need mmdebstrap mmdebstrap
     need lintian lintian
     need rpmbuild rpm
+    need openssl openssl
 fi
 
 if [ -n "$missing" ]; then

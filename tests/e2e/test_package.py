@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(1100)
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
 PLUGIN = "cri-proxy-device-plugin.service"
+EXPORTER = "cri-proxy-exporter.service"
 LINKS = "gpu-links.service"
 SOCKET = "/run/cri-proxy/cri-proxy.sock"
 CONFIGURATION = "/etc/cri-proxy/cri-proxy.yaml"
@@ -223,7 +224,7 @@ def test_everybody_can_read_what_is_in_the_package(package: Path) -> None:
 
 
 def test_systemd_finds_nothing_wrong_with_the_units(machine: Booted) -> None:
-    assert machine.run(f"systemd-analyze verify {UNIT} {PLUGIN} cri-proxy.socket").stdout == ""
+    assert machine.run(f"systemd-analyze verify {UNIT} {PLUGIN} {EXPORTER} cri-proxy.socket").stdout == ""
 
 
 def test_the_device_plugin_serves_within_what_its_unit_allows_it(machine: Booted) -> None:
@@ -239,7 +240,20 @@ def test_the_device_plugin_serves_within_what_its_unit_allows_it(machine: Booted
     assert machine.run(f"test -e {socket}", check=False).returncode == 1
 
 
-@pytest.mark.parametrize("unit", [UNIT, PLUGIN, LINKS])
+def test_the_exporter_asks_daemon_and_api_server_within_what_its_unit_allows_it(machine: Booted) -> None:
+    """No API server is there: what is seen is that it has the daemon's answer and gets as far as to connect."""
+    user, cluster = "{name: u, user: {token: t}}", '{name: c, cluster: {server: "http://127.0.0.1:1"}}'
+    context = "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+    machine.put("/etc/cri-proxy/exporter.conf", f"{context}clusters: [{cluster}]\nusers: [{user}]\n")
+    machine.run(f"systemctl start {EXPORTER}")  # which waits until it is ready
+    told = f"journalctl --unit={EXPORTER} --output=cat"
+    machine.run(f"for i in $(seq 50); do {told} | grep -q not_exported && break; sleep 0.2; done")
+    assert "http://127.0.0.1:1: Connect call failed" in machine.tell(told)
+    machine.run(f"systemctl stop {EXPORTER}")
+    assert machine.value(EXPORTER, "Result") == "success"
+
+
+@pytest.mark.parametrize("unit", [UNIT, PLUGIN, EXPORTER, LINKS])
 def test_little_is_left_open(machine: Booted, unit: str) -> None:
     machine.put(f"/etc/systemd/system/{LINKS}", (ROOT / "packaging/kubernetes" / LINKS).read_text())
     assert machine.run(f"systemctl daemon-reload && systemd-analyze verify {LINKS}").stdout == ""

@@ -23,8 +23,8 @@ LINUX = """
     symlink sysfs systemd tar tmpfiles topology unix user volume watch watchers
 """
 KUBERNETES = """
-    admission agent aware burst capacity cdi checkpoint configmap containerd crio device exact exec extender image
-    inventory label list lister listwatch manager manifests nvidia plugin podresources pull quantity quota
+    admission agent aware burst capacity cdi checkpoint configmap containerd crio device exact exec exporter extender
+    image inventory label list lister listwatch manager manifests nvidia plugin podresources pull quantity quota
     register resize resource runc scheduler score shim spec endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cri_proxy.cli.admin import DEFAULT_ADMIN
 from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
@@ -123,13 +124,36 @@ def test_the_service_of_the_device_plugin_starts_it_and_may_write_where_the_kube
     ]
 
 
+def test_the_service_of_the_exporter_starts_it_with_the_words_of_the_environment_last() -> None:
+    unit = (ROOT / "packaging" / "cri-proxy-exporter.service").read_text()
+    found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*) \$CRI_PROXY_EXPORTER_ARGS$", unit, re.MULTILINE)
+    assert found
+    parser = command_parser(found[1], load_command(found[1]))
+    commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
+    given = re.findall(r'^CRI_PROXY_EXPORTER_ARGS="(.+)"$', commented, re.MULTILINE)
+    asked = [parser.parse_args([*found[2].split(), *words.split()]).kubeconfig for words in given]
+    assert asked == [Path("/etc/kubernetes/exporter.conf")]
+
+
+def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket() -> None:
+    text = (ROOT / "packaging" / "kubernetes" / "exporter.yaml").read_text()
+    role = next(each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole")
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        (["noderesourcetopologies"], ["get", "create", "update"])
+    ]
+    spec = manifest("exporter")["spec"]["template"]["spec"]
+    (mount,), (volume,) = spec["containers"][0]["volumeMounts"], spec["volumes"]
+    socket = DEFAULT_ADMIN.removeprefix("unix://")
+    assert mount["mountPath"] == volume["hostPath"]["path"] == str(Path(socket).parent)
+
+
 def manifest(name: str) -> dict[str, Any]:
     text = (ROOT / "packaging" / "kubernetes" / f"{name}.yaml").read_text()
     found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")
     return found
 
 
-@pytest.mark.parametrize("name", ["config-agent", "device-plugin", "extender"])
+@pytest.mark.parametrize("name", ["config-agent", "device-plugin", "exporter", "extender"])
 def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it(name: str) -> None:
     (container,) = manifest(name)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"cri-proxy:{PROJECT['version']}"

@@ -20,7 +20,18 @@ from cri_proxy.cli.main import (
 COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
 
 
-WITHOUT_OUTPUT = {"run", "costs", "gpu", "convert", "hints", "devices", "config-agent", "device-plugin", "extender"}
+WITHOUT_OUTPUT = {
+    "run",
+    "costs",
+    "gpu",
+    "convert",
+    "hints",
+    "devices",
+    "config-agent",
+    "device-plugin",
+    "extender",
+    "exporter",
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -4,10 +4,17 @@ import json
 from functools import partial
 from pathlib import Path
 
+from cri_proxy.clock import SystemClock
+from cri_proxy.exporter.access import access_of
+from cri_proxy.exporter.client import ApiClient
+from cri_proxy.exporter.daemon import AdminClient
+from cri_proxy.exporter.topology import TopologyPart
 from cri_proxy.kubelet.lister.socket import UnaryServer
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
+from tests.fakes.api_server import api_server
+from tests.testbed.certificates import self_signed
 from tests.testbed.wait import until
 from tests.unit.cri_proxy.daemon.scene import started, with_runtime
 from tests.unit.cri_proxy.kubelet.service import KubeletService
@@ -76,3 +83,19 @@ async def test_a_file_for_schedulers_that_cannot_be_written_is_a_warning(tmp_pat
 
         await until("the status says so", is_told, seconds=20)
         assert await scene.readiness() == 200
+
+
+async def test_the_exporter_brings_what_this_daemon_has_to_the_cluster(tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    account.mkdir()
+    certificate = self_signed(account)
+    (account / "token").write_text("a-token")
+    async with started(tmp_path) as scene, api_server(certificate) as server:
+        await with_runtime(scene)
+        await scene.run_pod()
+        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
+        api, clock = ApiClient(access_of(None, pod, account)), SystemClock()
+        await TopologyPart(AdminClient(scene.settings.admin_socket), api, clock, scene.log).step()
+        (exported,) = server.objects.values()
+        told = json.loads((await scene.get("/api/v1/node-topology"))[1])
+        assert (exported["zones"], exported["attributes"]) == (told["zones"], told["attributes"])

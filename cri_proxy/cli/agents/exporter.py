@@ -1,0 +1,72 @@
+"""``cri-proxy exporter``: tell the cluster what the daemon of this node knows, until it is stopped."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from cri_proxy.cli.admin import add_admin_option
+from cri_proxy.cli.arguments import add_path
+from cri_proxy.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from cri_proxy.exporter.exporter import Exporter
+
+HELP = "keep the node's NodeResourceTopology object in the cluster, for schedulers that know NUMA"
+EXAMPLE = """\
+cri-proxy exporter
+cri-proxy exporter --kubeconfig /etc/cri-proxy/exporter.conf --once"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    from cri_proxy.logs import LEVELS
+
+    add_admin_option(parser)
+    add_path(
+        parser,
+        "--kubeconfig",
+        "FILE",
+        "the API server and the credentials for it; without it those of the pod that this runs in",
+    )
+    parser.add_argument("--once", action="store_true", help="look once, tell the cluster, and exit: 1 if that failed")
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level to log (default info)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; with --once 0 when the cluster has been told. Raises CommandFailed."""
+    from cri_proxy.relay.event_loop import run_on_loop
+    from cri_proxy.systemd import notify
+    from cri_proxy.tasks import stop_event
+
+    exporter = exporter_of(args)
+    if args.once:
+        return 0 if run_on_loop(exporter.once()) else 1
+
+    async def serve() -> None:
+        stopping = stop_event()
+        notify("READY=1")
+        await exporter.serve(stopping.wait)
+
+    run_on_loop(serve())
+    return 0
+
+
+def exporter_of(args: argparse.Namespace) -> "Exporter":
+    """Return the exporter that the options make. Raises CommandFailed."""
+    import os
+    from random import Random
+
+    from cri_proxy.clock import SystemClock
+    from cri_proxy.exporter.access import AccessError, access_of
+    from cri_proxy.exporter.client import ApiClient
+    from cri_proxy.exporter.daemon import AdminClient
+    from cri_proxy.exporter.exporter import Exporter
+    from cri_proxy.exporter.topology import TopologyPart
+    from cri_proxy.logs import configure_logging
+
+    try:
+        access = access_of(args.kubeconfig, os.environ)
+    except AccessError as error:
+        raise CommandFailed(str(error), 2) from error
+    log, clock = configure_logging(args.log_level, "auto"), SystemClock()
+    daemon, api = AdminClient(args.admin), ApiClient(access)
+    return Exporter((TopologyPart(daemon, api, clock, log),), clock, log, Random())

@@ -1,0 +1,1 @@
+"""Tell the cluster about this node, from a process of its own: the daemon has no access to the cluster."""

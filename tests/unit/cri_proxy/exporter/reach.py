@@ -1,0 +1,21 @@
+"""Short ways from a test to the API server: as a pod, and through the client."""
+
+from pathlib import Path
+
+from cri_proxy.exporter.access import ApiAccess, access_of
+from cri_proxy.exporter.client import ApiClient
+from tests.fakes.api_server import ApiServer
+
+NODE = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/n1"
+
+
+def environment(port: int) -> dict[str, str]:
+    return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(port)}
+
+
+def as_pod(server: ApiServer, account: Path) -> ApiAccess:
+    return access_of(None, environment(server.port), account)
+
+
+def client(server: ApiServer, account: Path) -> ApiClient:
+    return ApiClient(as_pod(server, account))
