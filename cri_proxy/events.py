@@ -110,3 +110,4 @@ QUESTION_REFUSED: Final = "question_refused"  # a request that is none of the sc
 NODE_TOPOLOGY_EXPORTED: Final = "node_topology_exported"  # the API server has the node's object as it is now
 NOT_EXPORTED: Final = "not_exported"  # something that the cluster should be told; tried again, told once
 EXPORTED_AGAIN: Final = "exported_again"
+EVENTS_LEFT_OUT: Final = "events_left_out"  # more than may be written at a time happened to pods

@@ -29,7 +29,7 @@ from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.limits import FairShare
 from cri_proxy.http.messages import Handler, HttpRequest, PostHandler
-from cri_proxy.http.routes import body_route, build_routes, config_json, plan_route
+from cri_proxy.http.routes import body_route, build_routes, config_json, incidents_route, plan_route
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
@@ -150,10 +150,10 @@ class Engine:
         topology = self._topology(node, watchers)
         also = tuple(self._that_warn(node, topology, files.of_host))
         around = LiveDaemonStatus(
-            node, channel, watchers, devices, also, http, files, lag, traffic, health, settings.config.relay
+            node, channel, watchers, devices, also, http, files, lag, traffic, health, config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        routes = build_routes(view) | {"/api/v1/node-topology": lambda query: topology().answer(query)}
+        routes = {**build_routes(view), **self._exporter_routes(topology)}
         posts = {
             "/api/v1/plan": plan_route(watchers.plan),
             "/api/v1/fit": body_route(partial(_fit, interceptor, node, FairShare(self._clock))),
@@ -259,6 +259,13 @@ class Engine:
             return TopologySource(node, self.settings.node_name, lambda: watchers.reloader.view().digest)
 
         return source
+
+    def _exporter_routes(self, topology: "Callable[[], TopologySource]") -> Mapping[str, Handler]:
+        """Return the GET handlers for the exporter, by path."""
+        return {
+            "/api/v1/incidents": incidents_route(self.journal.incidents, self.settings.node_name),
+            "/api/v1/node-topology": lambda query: topology().answer(query),
+        }
 
     def _that_warn(self, node: Node, topology: "Callable[[], TopologySource]", files: FileWorkers) -> Iterator[Warns]:
         """Start and yield more parts with warnings: the kubelet's reservation, and the file of the object, if any."""

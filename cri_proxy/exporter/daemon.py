@@ -28,7 +28,8 @@ class AdminClient:
 
     def __init__(self, socket: Path) -> None:
         """Connect to nothing yet."""
-        self._server = HttpServer(f"the daemon at {socket}", socket)
+        self.name = f"the daemon at {socket}"
+        self._server = HttpServer(self.name, socket)
 
     async def get(self, target: str) -> bytes:
         """Return the answer to GET. Raises Unreachable and DaemonNotReady."""
@@ -42,7 +43,7 @@ class AdminClient:
         answer = await call(self._server, "GET", target)
         found = answer.plain()
         if not isinstance(found, dict):
-            raise Unreachable(self._server.name, f"{target}: expected an object, got {answer.status} {_said(answer)}")
+            raise Unreachable(self.name, f"{target}: expected an object, got {answer.status} {_said(answer)}")
         return found
 
 

@@ -12,12 +12,15 @@ from cri_proxy.config.values import value_of
 from cri_proxy.foreign_text import visible, visible_json
 from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response
 from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
+from cri_proxy.node.decision_log.incidents import Incidents
 from cri_proxy.node.status.explain import readings_of
 from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, bunches
 
 _EXPLAINED_BUNCH: Final = 2
 """Explanations that a step writes: one in full is a dozen kilobytes, about a millisecond."""
+
+_NUMBER_DIGITS: Final = 18
 
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
@@ -31,6 +34,18 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
         "/api/v1/explain": lambda query: _explain(view, query),
         "/api/v1/config": lambda query: _json(config_json(view.config())),
     }
+
+
+def incidents_route(incidents: Incidents, node: str) -> Handler:
+    """Return the GET handler that answers what has happened to pods of this node since number ``after``."""
+
+    def answer(query: Query) -> Response | Steps[Response]:
+        after = query.get("after", "0")
+        if not (after.isascii() and after.isdecimal() and len(after) < _NUMBER_DIGITS):
+            return _json({"error": f"expected ?after=NUMBER, got {after!r:.40}"}, HTTPStatus.BAD_REQUEST)
+        return _object(_members(incidents.after(int(after), node)))
+
+    return answer
 
 
 def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:

@@ -39,7 +39,7 @@ ENGINEERING = """
     catalog change check child choice choose cleared cli clock code cold column config confirmed conflict constraint
     content cut candidate chooser contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
-    import late lazy modules
+    import incident late lazy modules
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     actions anneal choices compare derive distribution documents graph graphviz greedy search select unlisted
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file

@@ -139,7 +139,8 @@ def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket
     text = (ROOT / "packaging" / "kubernetes" / "exporter.yaml").read_text()
     role = next(each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole")
     assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
-        (["noderesourcetopologies"], ["get", "create", "update"])
+        (["noderesourcetopologies"], ["get", "create", "update"]),
+        (["events"], ["create"]),
     ]
     spec = manifest("exporter")["spec"]["template"]["spec"]
     (mount,), (volume,) = spec["containers"][0]["volumeMounts"], spec["volumes"]

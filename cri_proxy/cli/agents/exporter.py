@@ -10,7 +10,7 @@ from cri_proxy.errors import CommandFailed
 if TYPE_CHECKING:
     from cri_proxy.exporter.exporter import Exporter
 
-HELP = "keep the node's NodeResourceTopology object in the cluster, for schedulers that know NUMA"
+HELP = "keep the node's NodeResourceTopology object in the cluster, and write Events about its pods"
 EXAMPLE = """\
 cri-proxy exporter
 cri-proxy exporter --kubeconfig /etc/cri-proxy/exporter.conf --once"""
@@ -27,6 +27,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "FILE",
         "the API server and the credentials for it; without it those of the pod that this runs in",
     )
+    no_events = "write no Events about pods that were refused, overcommitted, or had a wish ignored"
+    parser.add_argument("--no-events", action="store_true", help=no_events)
+    no_topology = "write no NodeResourceTopology object, as where another exporter writes it"
+    parser.add_argument("--no-topology", action="store_true", help=no_topology)
     parser.add_argument("--once", action="store_true", help="look once, tell the cluster, and exit: 1 if that failed")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level to log (default info)")
 
@@ -59,7 +63,8 @@ def exporter_of(args: argparse.Namespace) -> "Exporter":
     from cri_proxy.exporter.access import AccessError, access_of
     from cri_proxy.exporter.client import ApiClient
     from cri_proxy.exporter.daemon import AdminClient
-    from cri_proxy.exporter.exporter import Exporter
+    from cri_proxy.exporter.exporter import Exporter, ExporterPart
+    from cri_proxy.exporter.pod_events import PodEventsPart
     from cri_proxy.exporter.topology import TopologyPart
     from cri_proxy.logs import configure_logging
 
@@ -69,4 +74,11 @@ def exporter_of(args: argparse.Namespace) -> "Exporter":
         raise CommandFailed(str(error), 2) from error
     log, clock = configure_logging(args.log_level, "auto"), SystemClock()
     daemon, api = AdminClient(args.admin), ApiClient(access)
-    return Exporter((TopologyPart(daemon, api, clock, log),), clock, log, Random())
+    parts: list[ExporterPart] = []
+    if not args.no_topology:
+        parts.append(TopologyPart(daemon, api, clock, log))
+    if not args.no_events:
+        parts.append(PodEventsPart(daemon, api, clock, log))
+    if not parts:
+        raise CommandFailed("--no-topology and --no-events leave nothing to do", 2)
+    return Exporter(parts, clock, log, Random())

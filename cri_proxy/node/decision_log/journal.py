@@ -12,6 +12,7 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.decision_log import summary
+from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from cri_proxy.node.decision_log.records import OpenDecision, Records
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
@@ -81,6 +82,7 @@ class Journal:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
         self.records = records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
         self.counters = Counters(catalog.JOURNAL_ROWS)
+        self.incidents = Incidents(clock)
         self._faults: dict[str, tuple[float, int]] = {}  # by place: when the first was logged, and how many there were
 
     def decided(
@@ -99,11 +101,13 @@ class Journal:
         record = replace(record, problems=problems, duration_seconds=seconds)
         for problem in record.problems:
             self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
+            self.incidents.add(IncidentKind.IGNORED, request, problem)
         self._log.debug(events.DECIDED, **_names(request), decision=record)
         if isinstance(decision, Placed):
             self.records.open(record, decision, circumstances)
             return
         self.counters.add(catalog.DECISIONS, "refused", decision.reason.code)
+        self.incidents.add(IncidentKind.REFUSED, request, decision.reason.text)
         self.records.refused(record, circumstances)
         self._log.warning(
             events.REFUSED,
@@ -117,6 +121,7 @@ class Journal:
         """Log and count the refusal of a pod that has no container yet."""
         code, reason = rejected.reason.code, rejected.reason.text
         self.counters.add(catalog.DECISIONS, "refused", code)
+        self.incidents.add(IncidentKind.REFUSED, request, reason)
         self._log.warning(
             events.REFUSED, namespace=request.pod.namespace, pod=request.pod.name, reason=reason, code=code
         )
@@ -131,6 +136,9 @@ class Journal:
                 event = events.REPLACED if is_same else events.RESIZED
             self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
             self._log.info(event, **_placement(opened))
+            for reason in opened.record.reasons:
+                if reason.code == ReasonCode.OVERCOMMITTED:
+                    self.incidents.add(IncidentKind.OVERCOMMITTED, row.grant.request, reason.text)
 
     def not_created(self, row: Row, why: str, *, code: str) -> None:
         """Log and keep why a container with a place was not created."""
@@ -294,6 +302,8 @@ class Journal:
 
     def noted_of(self, row: Row, event: str, **fields: object) -> None:
         """Log any other event of this container."""
+        if event == events.ANNOTATION_IGNORED:
+            self.incidents.add(IncidentKind.IGNORED, row.grant.request, str(fields["reason"]))
         self.noted(event, **_names(row.grant.request), **fields)
 
 

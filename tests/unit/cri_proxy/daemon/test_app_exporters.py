@@ -4,10 +4,14 @@ import json
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from cri_proxy.clock import SystemClock
+from cri_proxy.errors import CallFailed
 from cri_proxy.exporter.access import access_of
 from cri_proxy.exporter.client import ApiClient
 from cri_proxy.exporter.daemon import AdminClient
+from cri_proxy.exporter.pod_events import PodEventsPart
 from cri_proxy.exporter.topology import TopologyPart
 from cri_proxy.kubelet.lister.socket import UnaryServer
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
@@ -99,3 +103,21 @@ async def test_the_exporter_brings_what_this_daemon_has_to_the_cluster(tmp_path:
         (exported,) = server.objects.values()
         told = json.loads((await scene.get("/api/v1/node-topology"))[1])
         assert (exported["zones"], exported["attributes"]) == (told["zones"], told["attributes"])
+
+
+async def test_a_pod_that_this_daemon_refuses_gets_an_event(tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    account.mkdir()
+    certificate = self_signed(account)
+    (account / "token").write_text("a-token")
+    async with started(tmp_path) as scene, api_server(certificate) as server:
+        await with_runtime(scene)
+        with pytest.raises(CallFailed):
+            for number in range(5):  # of 2 CPUs each, on 8
+                await scene.run_pod(f"web-{number}")
+        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
+        api, clock = ApiClient(access_of(None, pod, account)), SystemClock()
+        await PodEventsPart(AdminClient(scene.settings.admin_socket), api, clock, scene.log).step()
+        (event,) = server.objects.values()
+        assert event["reason"] == "PlacementRefused"
+        assert str(event["note"]).startswith("container c: ")

@@ -7,10 +7,21 @@ from cri_proxy.codec import encode
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import HttpRequest, Response
-from cri_proxy.http.routes import body_route, build_routes, config_json, object_text, plan_route, status_text
+from cri_proxy.http.routes import (
+    body_route,
+    build_routes,
+    config_json,
+    incidents_route,
+    object_text,
+    plan_route,
+    status_text,
+)
+from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from cri_proxy.node.status.model import ExplainView, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
+from tests.fakes.clock import ManualClock
+from tests.fakes.grants import request
 from tests.fakes.views import FixedDaemon, container, status_view
 
 
@@ -164,3 +175,20 @@ async def test_a_posted_question_is_answered_in_steps() -> None:
 
 def test_no_slice_writes_more_than_a_bunch() -> None:
     assert len(list(status_text(status_of(4 * BUNCH)))) >= 2 * 4
+
+
+@pytest.mark.parametrize("after", ["", "-1", "x", "9" * 18])
+def test_incidents_after_no_number_are_the_clients_fault(after: str) -> None:
+    answer = incidents_route(Incidents(ManualClock()), "n1")({"after": after})
+    assert isinstance(answer, Response)
+    assert answer.status == 400
+
+
+def test_incidents_are_told_with_the_node_and_the_process() -> None:
+    incidents = Incidents(ManualClock())
+    incidents.add(IncidentKind.REFUSED, request("c", 1000), "no room")
+    answer = incidents_route(incidents, "n1")({})
+    assert not isinstance(answer, Response)
+    plain = json.loads(at_once(answer).body)
+    assert (plain["node"], [each["text"] for each in plain["incidents"]]) == ("n1", ["no room"])
+    assert isinstance(plain["began_seconds"], float)

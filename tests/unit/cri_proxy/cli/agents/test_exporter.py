@@ -12,10 +12,14 @@ import pytest
 import yaml
 
 from cri_proxy.cli.main import run_command
+from cri_proxy.clock import SystemClock
 from cri_proxy.exporter.daemon import TOPOLOGY
 from cri_proxy.http.messages import JSON, Response
+from cri_proxy.http.routes import incidents_route
 from cri_proxy.http.server import AdminServer
+from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from tests.fakes.api_server import ApiServer, api_server
+from tests.fakes.grants import request
 from tests.fakes.http import serving
 from tests.testbed.certificates import Certificate, self_signed
 from tests.testbed.daemon import program
@@ -50,7 +54,14 @@ def kubeconfig(directory: Path, certificate: Certificate, port: int) -> Path:
 
 
 def daemon() -> AdminServer:
-    return AdminServer({TOPOLOGY: lambda query: Response(200, JSON, json.dumps(OBJECT).encode())})
+    incidents = Incidents(SystemClock())
+    incidents.add(IncidentKind.REFUSED, request("c", 1000), "no room")
+    return AdminServer(
+        {
+            TOPOLOGY: lambda query: Response(200, JSON, json.dumps(OBJECT).encode()),
+            "/api/v1/incidents": incidents_route(incidents, "n1"),
+        }
+    )
 
 
 @asynccontextmanager
@@ -104,7 +115,18 @@ async def test_once_ends_with_0_when_the_cluster_has_it(tmp_path: Path, certific
         running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once") as child,
     ):
         assert await asyncio.wait_for(child.wait(), SECONDS) == 0
-    assert NODE in server.objects
+    assert [path.rsplit("/", 2)[-2] for path in server.objects] == ["noderesourcetopologies", "events"]
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--no-events", "noderesourcetopologies"), ("--no-topology", "events")])
+async def test_each_part_can_be_left_out(tmp_path: Path, certificate: Certificate, option: str, kind: str) -> None:
+    async with (
+        serving(tmp_path / "admin.sock", daemon()),
+        api_server(certificate) as server,
+        running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once", option) as child,
+    ):
+        assert await asyncio.wait_for(child.wait(), SECONDS) == 0
+    assert [path.rsplit("/", 2)[-2] for path in server.objects] == [kind]
 
 
 async def test_once_ends_with_1_and_the_reason_when_it_has_not(tmp_path: Path, certificate: Certificate) -> None:
@@ -114,8 +136,9 @@ async def test_once_ends_with_1_and_the_reason_when_it_has_not(tmp_path: Path, c
     ):
         _, text = await asyncio.wait_for(child.communicate(), SECONDS)
     assert child.returncode == 1
-    line = json.loads(text)
-    assert line["reason"] == f"the daemon at {tmp_path}/admin.sock: No such file or directory"
+    reasons = {json.loads(line)["what"]: json.loads(line)["reason"] for line in text.splitlines()}
+    assert reasons.keys() == {"node topology", "events"}
+    assert reasons["events"] == f"the daemon at {tmp_path}/admin.sock: No such file or directory"
 
 
 def test_outside_of_a_pod_it_asks_for_a_kubeconfig(
@@ -124,3 +147,9 @@ def test_outside_of_a_pod_it_asks_for_a_kubeconfig(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert run_command(["exporter", "--once"]) == 2
     assert "--kubeconfig names a file" in capsys.readouterr().err
+
+
+def test_nothing_to_do_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = kubeconfig(tmp_path, self_signed(tmp_path), 1)
+    assert run_command(["exporter", "--kubeconfig", str(config), "--no-events", "--no-topology"]) == 2
+    assert "leave nothing to do" in capsys.readouterr().err
