@@ -22,11 +22,13 @@ def test_the_page_shows_what_its_commands_answer(tmp_path: Path) -> None:
 
 
 def test_the_command_of_the_page_makes_an_inventory_of_links_beside_a_scan(tmp_path: Path) -> None:
-    found = re.search(r"^ *(\{ echo 'links:'.*)$", PAGE.read_text(), re.MULTILINE)
-    assert found is not None
+    commands = re.search(r"^ *rocm-smi .*\n *\{ echo 'links:'.*$", PAGE.read_text(), re.MULTILINE)
+    assert commands is not None
     file = tmp_path / "devices.yaml"
-    command = found[1].replace("rocm-smi --showtopo", f"cat {LINKS}").replace("/etc/cri-proxy/devices.yaml", str(file))
-    subprocess.run(["bash", "-c", command], check=True)
+    script = commands[0].replace("rocm-smi --showtopo", f"cat {LINKS}").replace("/etc/cri-proxy", str(tmp_path))
+    subprocess.run(["bash", "-ec", script], check=True)
+    assert f"--links {tmp_path}/links.txt" in PAGE.read_text().replace("/etc/cri-proxy", str(tmp_path))
+    assert (tmp_path / "links.txt").read_text() == LINKS.read_text()
     listed = read_inventory_text(file.read_text(), "devices.yaml")
     assert listed.links == read_links(LINKS.read_text())
     scanned = inventory_of(load_machine(str(ROOT / "configs" / "machines" / "mi300x-dpx.yaml")))

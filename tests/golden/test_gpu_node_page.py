@@ -1,8 +1,10 @@
 import re
+import subprocess
 from pathlib import Path
 
 from cri_proxy.config.load import parse_config
-from tests.golden.costs_page import answered
+from cri_proxy.inventory.health_source import HealthSource, health_of
+from tests.golden.costs_page import ROOT, answered
 from tests.golden.gpu_node_page import PAGE
 
 
@@ -22,3 +24,16 @@ def test_the_configuration_of_the_page_is_valid() -> None:
         "/run/gpu-health/report",
         "void",
     )
+
+
+def test_the_report_of_the_page_is_one(tmp_path: Path) -> None:
+    """Its commands on a node on which nothing has made a directory, with what nvidia-smi prints."""
+    found = re.search(r"(?m)^    mkdir -p .*\n(?:    .*\n)*", PAGE.read_text())
+    assert found is not None
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\ncat {ROOT}/configs/devices/nvidia-smi.csv\n")
+    tool.chmod(0o755)
+    script = found[0].replace("/run/", f"{tmp_path}/run/")
+    subprocess.run(["bash", "-ec", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    (report,) = (tmp_path / "run").rglob("report")
+    assert [each.name for each in health_of(HealthSource(str(report))) if each.problem] == ["0000:20:00.0"]
