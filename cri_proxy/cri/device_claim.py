@@ -19,12 +19,13 @@ def with_device_claim(read: ReadRequest, annotations: Mapping[str, str], rules: 
     text, asked = annotations.get(DEVICE_ALLOCATED, ""), read.request.preferences.devices
     if not text or not asked.requests:
         return read
+    origins = tuple(each for each in read.request.origins if each[0] != f"{WITHOUT_EFFECT}{DEVICE_ALLOCATED}")
     problem = rules.refused_in(read.request.pod.namespace).get(DEVICE_ALLOCATED, "") or _problem(text)
     if problem:
-        return replace(read, problems=(*read.problems, AnnotationProblem(DEVICE_ALLOCATED, cut(text), problem)))
+        problems = (*read.problems, AnnotationProblem(DEVICE_ALLOCATED, cut(text), problem))
+        return replace(read, request=replace(read.request, origins=origins), problems=problems)
     asked = replace(asked, annotations=tuple(sorted((*asked.annotations, (DEVICE_ALLOCATED, text)))))
     preferences = replace(read.request.preferences, devices=asked)
-    origins = tuple(each for each in read.request.origins if each[0] != f"{WITHOUT_EFFECT}{DEVICE_ALLOCATED}")
     return replace(read, request=replace(read.request, preferences=preferences, origins=origins))
 
 

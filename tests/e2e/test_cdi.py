@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri_client.kubelet import RunningPod
-from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request
 from tests.e2e.stage import Stage, TwoCpus, refusal
 from tests.testbed.inside import output_of
 
 KIND = f"e2e-cdi-{os.getpid()}.cri-proxy.io"
 PLAIN, HOOKED = f"{KIND}/plain", f"{KIND}/hooked"
+OWN, NUMBER = "cri-proxy.io/gpu", str(os.getpid())
 CDI_DIRECTORY = Path("/var/run/cdi")
 CONTAINER = ContainerSpec("c0", cpu_request_mcpu=100)
 GROUP = 4711
@@ -33,9 +34,11 @@ def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     configuration.write_text(json.dumps({"costs": {"dir": str(costs), "normalize": "none"}, "cdi": "resolve"}))
     made = not CDI_DIRECTORY.exists()
     CDI_DIRECTORY.mkdir(parents=True, exist_ok=True)
-    files = [CDI_DIRECTORY / f"cri-proxy-{KIND}-{name}.json" for name in ("plain", "hooked")]
-    for file, edits in zip(files, (plain_edits(library), hooked_edits()), strict=True):
-        file.write_text(json.dumps(specification(file, edits)))
+    own_edits: dict[str, object] = {"deviceNodes": [{"path": "/dev/own0", "hostPath": "/dev/zero"}]}
+    devices = ((PLAIN, "dev0", plain_edits(library)), (HOOKED, "dev0", hooked_edits()), (OWN, NUMBER, own_edits))
+    files = [CDI_DIRECTORY / f"cri-proxy-{KIND}-{number}.json" for number in range(len(devices))]
+    for file, device in zip(files, devices, strict=True):
+        file.write_text(json.dumps(specification(*device)))
     yield ("--config", str(configuration), *two.options)
     for file in files:
         file.unlink()
@@ -43,9 +46,8 @@ def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         CDI_DIRECTORY.rmdir()
 
 
-def specification(file: Path, edits: dict[str, object]) -> dict[str, object]:
-    kind = HOOKED if "hooked" in file.name else PLAIN
-    return {"cdiVersion": "0.7.0", "kind": kind, "devices": [{"name": "dev0", "containerEdits": edits}]}
+def specification(kind: str, name: str, edits: dict[str, object]) -> dict[str, object]:
+    return {"cdiVersion": "0.7.0", "kind": kind, "devices": [{"name": name, "containerEdits": edits}]}
 
 
 def plain_edits(library: Path) -> dict[str, object]:
@@ -80,6 +82,19 @@ async def test_the_container_has_what_the_specification_names(stage: Stage) -> N
         stage, pod, "cat /vendor/lib.so; echo x 2>/dev/null >/vendor/lib.so; cat /vendor/lib.so"
     )
     assert str(GROUP) in (await says(stage, pod, "id -G")).split()
+
+
+async def test_a_device_of_our_plugin_is_there_whatever_the_runtime_makes_of_its_cdi_name(stage: Stage) -> None:
+    """containerd 1.6 ignores names, and the daemon writes what they stand for; containerd 2 adds them itself."""
+    spec = PodSpec("own", (CONTAINER,), namespace="e2e")
+    sandbox_id = await stage.kubelet.run_sandbox(spec)
+    request = create_request(spec, CONTAINER, sandbox_id, node=stage.kubelet.node)
+    request.config.annotations["allocated.cri-proxy.io/gpu"] = NUMBER
+    request.config.CDI_devices.add(name=f"{OWN}={NUMBER}")
+    container_id = await stage.kubelet.create_as(request)
+    await stage.kubelet.start(container_id)
+    said = await output_of(stage.direct, container_id, "/bin/sh", "-c", "head -c 2 /dev/own0 | od -An -tx1")
+    assert said.strip() == "00 00"
 
 
 async def test_a_hook_refuses_the_container_and_the_device_is_free_again(stage: Stage) -> None:

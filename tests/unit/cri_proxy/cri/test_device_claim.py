@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.config.model import Config
+from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.errors import CallFailed
 from cri_proxy.state.memory_store import MemoryStore
@@ -70,3 +71,4 @@ async def test_one_that_cannot_be_read_is_told_and_the_container_placed_without_
         record = site.journal.records.get(site.row(pod.container_id("c")).key)
         assert record is not None and DEVICE_ALLOCATED in str(record.problems)
         assert text not in str(site.row(pod.container_id("c")))
+        assert without_effect(site.row(pod.container_id("c")).grant.request.origins) == ()
