@@ -14,7 +14,7 @@ from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
-from cri_proxy.cri.devices.names import NO_PROOFS, names_of, needing_proof
+from cri_proxy.cri.devices.names import NO_PROOFS, CandidateNames, needing_proof
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.devices.plugin_devices import Problems, given_devices, localities_once, names_of_plugin
 from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts, own_functions
@@ -136,19 +136,21 @@ class ContainerDevices:
         allocated = [grant for grant in by_place(reservation.decision.grant.devices) if not grant.is_given]
         if not allocated:
             return ()
-        candidates = [names_of(grant, reservation.devices) for grant in allocated]
+        names = CandidateNames.of(allocated, reservation.devices)
         declared: frozenset[str] = frozenset()
         unreadable: tuple[str, ...] = ()
         problem = ""
         try:
-            declared = frozenset(await reader.cdi.declared([name for names in candidates for name in names]))
-            if not all(any(name in declared for name in names) for names in candidates):
+            declared = frozenset(await reader.cdi.declared(names.every))
+            if not all(names.those(declared).names):
                 unreadable = await reader.cdi.unreadable()
         except FilesFailed as error:
             problem = admit(str(error))
-        names = [next((name for name in names if name in declared), "") for names in candidates]
-        untold = [str(grant) for grant, name in zip(allocated, names, strict=True) if not name]
-        found = tuple(dict.fromkeys(filter(None, names)))
+        names = names.those(declared)
+        proofs = await reader.proofs_of(names.to_prove) if names.to_prove else NO_PROOFS
+        chosen = names.given(self._ledger.policy.known, proofs)
+        untold = [str(grant) for grant, name in zip(allocated, chosen, strict=True) if not name]
+        found = tuple(dict.fromkeys(filter(None, chosen)))
         if untold:
             self._journal.allocation_unnamed(reservation.row, untold, problem, tuple(map(admit, unreadable)))
         return found

@@ -26,6 +26,7 @@ from cri_proxy.cri.devices.names import Proofs
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.device_files.cdi import CdiFiles
+from cri_proxy.device_files.cdi_hardware import Hardware, proved_devices
 from cri_proxy.device_files.locality import Numbers, device_numbers, hardware, localities, needs_number
 from cri_proxy.device_files.mounts import subjects_of
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
@@ -34,7 +35,6 @@ from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.cdi_devices import LOOK_SECONDS, CdiDevices
 from policies.base import DeviceLocality
-from policies.devices import ProvedDevice, proved
 from sysfs.text import some
 
 T = TypeVar("T")
@@ -49,8 +49,6 @@ POD_WORKERS: Final = 4
 
 Found = DeviceLocality | str
 """A locality, or a sentence about localities that could not be read in time."""
-Hardware = Mapping[DeviceName, Sequence[Sequence[str]]]
-"""The devices behind names: each as the names that sysfs has for it."""
 
 
 class LocalityLookup:
@@ -187,25 +185,3 @@ def _identified(group: AllocatedDevices, gpus: nvidia.NvidiaGpus) -> DeviceLocal
     if not all(addresses):
         return group.place
     return replace(group.place, devices=tuple(sorted({address for found in addresses for address in found})))
-
-
-def proved_devices(
-    names: Sequence[DeviceName], hardware: Hardware, gpus: nvidia.NvidiaGpus
-) -> tuple[ProvedDevice, ...]:
-    """Return the hardware behind what names a CDI device, each piece once.
-
-    A GPU is told by its driver's identifier too. An identifier that the driver does not know stands for itself.
-    """
-    found: dict[Sequence[str], bool] = {}
-    for name in names:
-        told = hardware.get(name, ())
-        if not told and name.kind == "gpu" and name.text.lower().startswith("gpu-"):
-            told = ((name.text,),)
-        is_part = name.kind == "path" and nvidia.is_part_node(name.text)
-        for each in told:
-            found[each] = found.get(each, False) or is_part
-    uuid_of = {gpu.address: gpu.uuid.upper() for gpu in gpus.gpus if gpu.uuid}
-    return tuple(
-        proved((*each, *(uuid_of[text] for text in each if text in uuid_of)), is_part=is_part)
-        for each, is_part in found.items()
-    )

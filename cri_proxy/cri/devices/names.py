@@ -1,10 +1,10 @@
 """The CDI names of the inventory's devices, and the devices behind CDI names and the kubelet's ids. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from policies.device_grants import DeviceGrant
 from policies.devices import (
@@ -107,6 +107,63 @@ def needing_proof(names: Iterable[str]) -> tuple[str, ...]:
     """
     instances = ((name, name.partition("=")[2]) for name in names)
     return tuple(name for name, text in instances if text != _ALL and not (address_in(text) or uuid_in(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateNames:
+    """The CDI names that devices may have: of each, the best first. ``counted`` are those by number of all GPUs.
+
+    Vendors' tools may count GPUs otherwise than an inventory does.
+    """
+
+    grants: tuple[DeviceGrant, ...]
+    names: tuple[tuple[str, ...], ...]
+    counted: tuple[str, ...]
+
+    @classmethod
+    def of(cls, grants: Sequence[DeviceGrant], inventory: DeviceInventory) -> Self:
+        """Return those of these devices."""
+        gpus = inventory.of(GPU) if any(grant.kind == GPU for grant in grants) else ()
+        kinds = dict.fromkeys(kind for gpu in gpus for kind in _vendor_kinds(gpu))
+        numbers = sorted({*range(len(gpus)), *(gpu.minor for gpu in gpus)})
+        counted = tuple(f"{kind}={number}" for kind in kinds for number in numbers)
+        return cls(tuple(grants), tuple(names_of(grant, inventory) for grant in grants), counted)
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((*(name for names in self.names for name in names), *self.counted)))
+
+    def those(self, declared: Collection[str]) -> Self:
+        """Return these without the names that no specification declares."""
+        names = tuple(tuple(name for name in names if name in declared) for names in self.names)
+        return replace(self, names=names, counted=tuple(name for name in self.counted if name in declared))
+
+    @property
+    def to_prove(self) -> tuple[str, ...]:
+        """The names of which has to be known what they are of; none where each GPU has a name that tells it."""
+        pairs = zip(self.grants, self.names, strict=True)
+        best = [next(iter(names), "") for grant, names in pairs if grant.kind == GPU]
+        return self.counted if any(not name or name in self.counted for name in best) else ()
+
+    def given(self, joined: JoinedDevices, proofs: Proofs) -> tuple[str, ...]:
+        """Return the name of each device, '' = none.
+
+        A number is that of its device unless its specification proves it to be another's; then it is one of the others
+        that is proved.
+        """
+        pairs = zip(self.grants, self.names, strict=True)
+        return tuple(self._given(grant, names, joined, proofs) for grant, names in pairs)
+
+    def _given(self, grant: DeviceGrant, names: Iterable[str], joined: JoinedDevices, proofs: Proofs) -> str:
+        proved = tuple(name for name in self.counted if proofs.get(name))
+        for name in (*names, ""):
+            if name and name not in self.counted:
+                return name
+            for each in filter(None, (name, *proved)):
+                if any(given.key == grant.key for given in devices_named((each,), joined, proofs)):
+                    return each
+        return ""
 
 
 def _pieces(name: str, joined: JoinedDevices, proofs: Sequence[ProvedDevice]) -> Iterator[Piece]:

@@ -16,6 +16,7 @@ from grpc import aio
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
 from cri_proxy.device_files.cdi import CdiFiles
+from cri_proxy.device_files.cdi_hardware import proofs_in
 from cri_proxy.device_files.pci_functions import functions_at
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
@@ -24,7 +25,7 @@ from cri_proxy.in_force.symlinks import Lookups, directories_to_watch
 from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.inventory.health_watch import HealthWatch
-from cri_proxy.kubelet.device_plugin.resource import OPTIONS, served_resource
+from cri_proxy.kubelet.device_plugin.resource import OPTIONS, NodeFiles, served_resource
 from cri_proxy.kubelet.device_plugin.server import ResourceService
 from cri_proxy.kubelet.device_plugin.settings import PluginResource, PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
@@ -142,7 +143,9 @@ class DevicePlugin:
         self._settings = settings
         self._log = log
         self._clock = clock
-        self._cdi = CdiFiles(settings.sources.sysfs_root)
+        root = settings.sources.sysfs_root
+        cdi = CdiFiles(root)
+        self._files = NodeFiles(cdi.declared, partial(functions_at, root), partial(proofs_in, root, cdi))
         self._identifiers = DriverIdentifiers(settings.sources.sysfs_root, FileWorkers(None, most=1))
         self._health = HealthWatch(lambda: settings.health, FileWorkers(None, most=1), log.warning)
         self._known = PluginKnowledge()
@@ -241,8 +244,7 @@ class DevicePlugin:
                 self._services[resource.endpoint] = ResourceService(
                     served,
                     self._settings.directory / resource.endpoint,
-                    declared=self._cdi.declared,
-                    functions=partial(functions_at, self._settings.sources.sysfs_root),
+                    files=self._files,
                     lost=partial(self._lose, resource),
                     log=self._log,
                 )

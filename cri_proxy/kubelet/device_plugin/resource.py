@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cri_proxy.cri.devices.names import names_of
+from cri_proxy.cri.devices.names import NO_PROOFS, CandidateNames, Proofs
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, pci_variables
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
@@ -19,7 +19,7 @@ from policies.devices import (
     VENDOR_OF,
     Chooser,
     DeviceInventory,
-    InventoryDevice,
+    JoinedDevices,
     KnownCloseness,
     OfferedDevice,
     OfferedDevices,
@@ -39,10 +39,18 @@ _NVIDIA_DOMAIN: Final = "nvidia.com"
 _SHOWN_IDS: Final = 8
 _HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
 
-DeclaredNames = Callable[[Sequence[str]], tuple[str, ...]]
-"""Returns those of these CDI names that a specification file on the node declares."""
-FunctionsOf = Callable[[Sequence[str]], FunctionsByAddress]
-"""Returns the PCI functions at these addresses as they are now."""
+
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """What files of the node tell; all of it blocks.
+
+    ``declared`` returns those of these CDI names that a specification declares, ``functions`` the PCI functions at
+    these addresses, ``proofs`` the hardware behind these CDI names.
+    """
+
+    declared: Callable[[Sequence[str]], tuple[str, ...]]
+    functions: Callable[[Sequence[str]], FunctionsByAddress]
+    proofs: Callable[[Sequence[str]], Proofs] = lambda _: NO_PROOFS
 
 
 class AllocationRefused(CriProxyError):
@@ -51,11 +59,15 @@ class AllocationRefused(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource with its devices as they are now. ``is_nvidia``: so are GPUs whose vendor no source names."""
+    """A resource with its devices as they are now. ``is_nvidia``: so are GPUs whose vendor no source names.
+
+    ``joined`` are the devices of the inventory that it is of.
+    """
 
     name: str
     offered: OfferedDevices
     chooser: Chooser
+    joined: JoinedDevices
     is_nvidia: bool = False
 
     def listing(self) -> pb.ListAndWatchResponse:
@@ -77,27 +89,30 @@ class ServedResource:
             return ()
         return tuple(self.chooser.choose(available, included, request.allocation_size))
 
-    def allocation(
-        self, ids: Sequence[str], declared: DeclaredNames, functions: FunctionsOf
-    ) -> pb.ContainerAllocateResponse:
+    def allocation(self, ids: Sequence[str], files: NodeFiles) -> pb.ContainerAllocateResponse:
         """Return what a container with these devices gets. Raises AllocationRefused for an id that it cannot have."""
         devices = self.checked(ids)
         parts = self.offered.parts(device.id for device in devices)
         of = {device.part.minor: device for device in devices}
         addresses = tuple(part.vf or of[part.minor].bus for part in parts if part.vf or part.kind != GPU)
         addresses = tuple(filter(None, addresses))
-        envs = allocated_variables(parts) | pci_variables(self.name, addresses, functions(addresses))
+        envs = allocated_variables(parts) | pci_variables(self.name, addresses, files.functions(addresses))
         visible = [of[part.minor].uuid or str(part.minor) for part in parts if self._is_nvidia(part, of[part.minor])]
         if visible:
             envs[VISIBLE_DEVICES] = ",".join(visible)
-        wanted = [_cdi_names(part, of[part.minor]) for part in parts]
-        there = frozenset(declared(tuple(name for names in wanted for name in names)))
-        first = (next((name for name in names if name in there), "") for names in wanted)
+        names = self._cdi_names(parts, files)
         return pb.ContainerAllocateResponse(
             envs=envs,
             annotations=allocated_annotations(parts),
-            cdi_devices=[pb.CDIDevice(name=name) for name in dict.fromkeys(first) if name],
+            cdi_devices=[pb.CDIDevice(name=name) for name in dict.fromkeys(names) if name],
         )
+
+    def _cdi_names(self, parts: Sequence[DeviceGrant], files: NodeFiles) -> tuple[str, ...]:
+        """Return the CDI name of each of these parts, '' where none is declared."""
+        names = CandidateNames.of(parts, self.joined.inventory)
+        names = names.those(frozenset(files.declared(names.every)))
+        proofs = files.proofs(names.to_prove) if names.to_prove else NO_PROOFS
+        return names.given(self.joined, proofs)
 
     def checked(self, ids: Sequence[str]) -> tuple[OfferedDevice, ...]:
         """Return the devices of these ids. Raises AllocationRefused."""
@@ -133,15 +148,9 @@ def served_resource(resource: PluginResource, inventory: DeviceInventory, known:
     links = links_of(known.links or inventory.links, inventory.of(GPU))
     chooser = chooser_of(offered, resource.name, KnownCloseness(links, known.costs, rule))
     are_nvidia = resource.name.startswith(f"{_NVIDIA_DOMAIN}/") or inventory.node_labels.get(GPU_VENDOR) == NVIDIA.name
-    return ServedResource(resource.name, offered, chooser, are_nvidia)
+    return ServedResource(resource.name, offered, chooser, JoinedDevices(inventory), are_nvidia)
 
 
 def _device(device: OfferedDevice) -> pb.Device:
     place = None if device.node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=device.node)])
     return pb.Device(ID=device.id, health=_HEALTH[device.is_healthy], topology=place)
-
-
-def _cdi_names(part: DeviceGrant, offered: OfferedDevice) -> tuple[str, ...]:
-    """Return the CDI names that a device may have, the most exact one first: those that the daemon knows it by."""
-    device = InventoryDevice(part.kind, part.number, uuid=offered.uuid, vendor=offered.vendor)
-    return names_of(part, DeviceInventory((device,)))

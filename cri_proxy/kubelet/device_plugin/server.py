@@ -15,13 +15,7 @@ from grpc import aio
 
 from cri_proxy import events
 from cri_proxy.errors import ConfigError
-from cri_proxy.kubelet.device_plugin.resource import (
-    OPTIONS,
-    AllocationRefused,
-    DeclaredNames,
-    FunctionsOf,
-    ServedResource,
-)
+from cri_proxy.kubelet.device_plugin.resource import OPTIONS, AllocationRefused, NodeFiles, ServedResource
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from cri_proxy.logs import Log
 from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish
@@ -44,16 +38,14 @@ class ResourceService:
         resource: ServedResource,
         socket: Path,
         *,
-        declared: DeclaredNames,
-        functions: FunctionsOf,
+        files: NodeFiles,
         lost: Callable[[], None],
         log: Log,
     ) -> None:
-        """``declared`` and ``functions`` read files; ``lost`` is called when the newest stream ends early."""
+        """``lost`` is called when the newest stream ends early."""
         self.resource = resource
         self._socket = socket
-        self._declared = declared
-        self._functions = functions
+        self._files = files
         self._lost = lost
         self._log = log
         self._changed = asyncio.Event()
@@ -160,7 +152,7 @@ class ResourceService:
         for container in request.container_requests:
             ids = tuple(container.devices_ids)
             try:
-                answers.append(await asyncio.to_thread(resource.allocation, ids, self._declared, self._functions))
+                answers.append(await asyncio.to_thread(resource.allocation, ids, self._files))
             except AllocationRefused as error:
                 self._log.warning(events.ALLOCATION_REFUSED, resource=resource.name, reason=error.problem)
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.problem)

@@ -18,6 +18,7 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
 from policies.base import DeviceLocality, Request
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath, proved
+from tests.fakes.scripted_cdi import ScriptedCdi
 from tests.fakes.site import opened
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held, variables
 from tests.unit.cri_proxy.kubelet.service import devices
@@ -157,6 +158,19 @@ async def test_a_gpu_that_the_kubelet_names_by_a_number_is_the_one_that_its_spec
         assert held(site, (await site.run("b", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
         await site.open()
         assert held(site, made) == ["gpu 1"]
+
+
+async def test_a_container_is_given_the_number_that_is_proved_to_be_its_gpu() -> None:
+    async def declared(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in ("nvidia.com/gpu=0", "nvidia.com/gpu=1"))
+
+    async with opened(InventorySite()) as site:
+        reader = replace(site.interceptor._reader, proofs_of=counted_backwards, cdi=ScriptedCdi(declared))
+        site.interceptor.use_reader(reader)
+        pod = await site.run("a", OWNS, **{"cri-proxy.io/device-resources": "nvidia.com/gpu=1"})
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+        config = site.runtime.node.containers[pod.container_id("c")].config
+        assert [device.name for device in config.CDI_devices] == ["nvidia.com/gpu=1"]
 
 
 @pytest.mark.parametrize("told", ["by the runtime", "by the kubelet"])

@@ -2,7 +2,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
+from cri_proxy.cri.devices.names import (
+    CandidateNames,
+    Proofs,
+    devices_allocated,
+    devices_named,
+    names_of,
+    source_of,
+)
 from policies.device_grants import DeviceGrant
 from policies.devices import (
     DeviceInventory,
@@ -200,6 +207,38 @@ NUMBERED_OTHERWISE = DeviceInventory(
 def test_what_is_proved_goes_before_the_number_of_a_device(name: str, proofs: Sequence[str], found: str) -> None:
     given = devices_named([name], JoinedDevices(NUMBERED_OTHERWISE), {name: [proved(p.split()) for p in proofs]})
     assert ", ".join(map(str, given)) == found
+
+
+GPU0, GPU1, NIC = DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 1, 100), DeviceGrant("rdma", 0, 100)
+SWAPPED = {"nvidia.com/gpu=0": [proved(["0000:65:00.0"])], "nvidia.com/gpu=1": [proved(["0000:17:00.0"])]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "proofs", "given"),
+    [
+        (["nvidia.com/gpu=0", "nvidia.com/gpu=1"], {}, ("nvidia.com/gpu=0", "nvidia.com/gpu=1", "")),
+        (["nvidia.com/gpu=0", "nvidia.com/gpu=1"], SWAPPED, ("nvidia.com/gpu=1", "nvidia.com/gpu=0", "")),
+        (["nvidia.com/gpu=GPU-5a", "nvidia.com/gpu=0"], SWAPPED, ("nvidia.com/gpu=GPU-5a", "nvidia.com/gpu=0", "")),
+        (["nvidia.com/gpu=0", "cri-proxy.io/gpu=0"], SWAPPED, ("cri-proxy.io/gpu=0", "nvidia.com/gpu=0", "")),
+        (["nvidia.com/gpu=0"], {}, ("nvidia.com/gpu=0", "", "")),
+        (["cri-proxy.io/rdma=0"], {}, ("", "", "cri-proxy.io/rdma=0")),
+    ],
+)
+def test_a_number_that_is_proved_to_be_anothers_is_given_for_no_device(
+    declared: list[str], proofs: Proofs, given: tuple[str, ...]
+) -> None:
+    names = CandidateNames.of([GPU0, GPU1, NIC], NUMBERED_OTHERWISE)
+    assert set(declared) <= set(names.every)
+    found = names.those(declared)
+    assert found.given(JoinedDevices(NUMBERED_OTHERWISE), proofs) == given
+
+
+def test_nothing_has_to_be_proved_where_names_tell_their_devices() -> None:
+    every = [f"nvidia.com/gpu={name}" for name in ("GPU-5a", "GPU-7c", "0", "1")]
+    names = CandidateNames.of([GPU0, GPU1, NIC], NUMBERED_OTHERWISE)
+    assert names.those(every).to_prove == ()
+    assert names.those(every[1:]).to_prove == ("nvidia.com/gpu=0", "nvidia.com/gpu=1")
+    assert CandidateNames.of([NIC], NUMBERED_OTHERWISE).those(every).to_prove == ()
 
 
 def test_a_part_of_a_gpu_is_one_whatever_it_is_called() -> None:

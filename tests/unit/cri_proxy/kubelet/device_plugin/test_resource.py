@@ -8,11 +8,19 @@ from hypothesis import strategies as st
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, PciFunction
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as cri
-from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
+from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, NodeFiles, ServedResource, served_resource
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
-from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm, PciePath
+from policies.devices import (
+    DeviceInventory,
+    DeviceOffer,
+    InventoryDevice,
+    JoinedDevices,
+    OfferForm,
+    PciePath,
+    proved,
+)
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from tests.fakes.sriov_tree import by_address
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
@@ -43,6 +51,9 @@ def none(names: object) -> tuple[str, ...]:
 
 def unknown(addresses: object) -> FunctionsByAddress:
     return {}
+
+
+NOTHING, ALL = NodeFiles(none, unknown), NodeFiles(tuple, unknown)
 
 
 def sick(device: InventoryDevice) -> InventoryDevice:
@@ -105,13 +116,13 @@ def test_an_unhealthy_device_is_never_preferred() -> None:
 
 def test_nvidias_variable_has_identifiers_where_they_are_known() -> None:
     resource = served(inventory(replace(gpu(0), uuid=UUID), gpu(1)), name="nvidia.com/gpu")
-    assert resource.allocation(["gpu-1", "gpu-0"], none, unknown).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
+    assert resource.allocation(["gpu-1", "gpu-0"], NOTHING).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
 
 
 def test_a_gpu_of_another_maker_beside_nvidias_is_no_index_of_theirs() -> None:
     resource = served(inventory(gpu(0), replace(gpu(1), uuid=UUID)))
-    assert "NVIDIA_VISIBLE_DEVICES" not in resource.allocation(["gpu-0"], none, unknown).envs
-    assert resource.allocation(["gpu-0", "gpu-1"], none, unknown).envs["NVIDIA_VISIBLE_DEVICES"] == UUID
+    assert "NVIDIA_VISIBLE_DEVICES" not in resource.allocation(["gpu-0"], NOTHING).envs
+    assert resource.allocation(["gpu-0", "gpu-1"], NOTHING).envs["NVIDIA_VISIBLE_DEVICES"] == UUID
 
 
 @pytest.mark.parametrize(
@@ -123,7 +134,7 @@ def test_a_gpu_of_another_maker_beside_nvidias_is_no_index_of_theirs() -> None:
     ],
 )
 def test_gpus_of_others_have_no_variable_of_nvidias(name: str, labels: dict[str, str], is_nvidia: bool) -> None:
-    envs = served(DeviceInventory((gpu(0),), node_labels=labels), name=name).allocation(["gpu-0"], none, unknown).envs
+    envs = served(DeviceInventory((gpu(0),), node_labels=labels), name=name).allocation(["gpu-0"], NOTHING).envs
     assert ("NVIDIA_VISIBLE_DEVICES" in envs) is is_nvidia
 
 
@@ -136,7 +147,7 @@ def test_a_resource_of_a_vendor_has_no_gpus_of_others() -> None:
         "amd.com/gpu": ["gpu-1", "gpu-2"],
         "x.io/d": ["gpu-0", "gpu-1", "gpu-2"],
     }
-    assert "NVIDIA_VISIBLE_DEVICES" not in served(node).allocation(["gpu-1"], none, unknown).envs
+    assert "NVIDIA_VISIBLE_DEVICES" not in served(node).allocation(["gpu-1"], NOTHING).envs
 
 
 @pytest.mark.parametrize(
@@ -150,13 +161,22 @@ def test_a_resource_of_a_vendor_has_no_gpus_of_others() -> None:
 )
 def test_of_the_cdi_names_of_a_device_the_first_that_is_declared_is_given(declared: set[str], name: str) -> None:
     resource = served(inventory(replace(gpu(0), uuid=UUID)))
-    answer = resource.allocation(["gpu-0"], lambda names: tuple(known for known in names if known in declared), unknown)
+    answer = resource.allocation(["gpu-0"], NodeFiles(lambda names: tuple(n for n in names if n in declared), unknown))
     assert [device.name for device in answer.cdi_devices] == ([name] if name else [])
+
+
+def test_a_gpu_is_named_by_the_number_that_its_specification_proves() -> None:
+    """As where a file numbers GPUs otherwise than NVIDIA's toolkit counts them."""
+    gpus = [replace(gpu(n), path=PciePath(bus=f"0000:0{n}:00.0")) for n in range(2)]
+    proofs = {f"nvidia.com/gpu={n}": [proved([f"0000:0{1 - n}:00.0"])] for n in range(2)}
+    files = NodeFiles(lambda names: tuple(set(names) & proofs.keys()), unknown, lambda names: proofs)
+    answer = served(inventory(*gpus)).allocation(["gpu-1"], files)
+    assert [device.name for device in answer.cdi_devices] == ["nvidia.com/gpu=0"]
 
 
 def test_a_virtual_function_has_a_cdi_name_of_its_own_and_never_that_of_its_device() -> None:
     resource = served(inventory(nic(1, vfs=1)), "rdma", form="vfs")
-    answer = resource.allocation(["0000:01:00.1"], tuple, unknown)
+    answer = resource.allocation(["0000:01:00.1"], ALL)
     assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/vf=0000:01:00.1"]
     assert answer.envs["CRI_PROXY_ALLOCATED_RDMA"] == "1@0000:01:00.1"
 
@@ -174,7 +194,7 @@ def test_functions_of_a_container_are_named_as_by_the_sr_iov_plugin() -> None:
         asked.extend(addresses)
         return by_address(known)
 
-    envs = resource.allocation(["0000:01:00.2", "0000:00:00.1", "0000:01:00.1"], none, functions).envs
+    envs = resource.allocation(["0000:01:00.2", "0000:00:00.1", "0000:01:00.1"], NodeFiles(none, functions)).envs
     assert asked == ["0000:00:00.1", "0000:01:00.1", "0000:01:00.2"]
     assert envs["PCIDEVICE_EXAMPLE_COM_RAIL-0"] == ",".join(asked)
     assert envs["PCIDEVICE_EXAMPLE_COM_RAIL-0_INFO"] == (
@@ -198,13 +218,13 @@ def test_only_functions_that_a_container_has_alone_are_named_by_address(
     device: InventoryDevice, form: str, id: str, variable: str | None
 ) -> None:
     listed = replace(device, path=PciePath(bus="0000:51:00.0"))
-    envs = served(inventory(listed), device.kind, "x.io/d", form).allocation([id], none, unknown).envs
+    envs = served(inventory(listed), device.kind, "x.io/d", form).allocation([id], NOTHING).envs
     assert envs.get("PCIDEVICE_X_IO_D") == variable
 
 
 def test_shares_of_a_device_are_one_device_of_the_container() -> None:
     resource = served(inventory(nic(0), nic(1)), "rdma", form="shares")
-    answer = resource.allocation(["rdma-1-share-3", "rdma-0-share-0", "rdma-1-share-0"], tuple, unknown)
+    answer = resource.allocation(["rdma-1-share-3", "rdma-0-share-0", "rdma-1-share-0"], ALL)
     assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "0:25,1:50"}
     assert answer.annotations == {"allocated.cri-proxy.io/rdma": "0:25,1:50"}
     assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/rdma=0", "cri-proxy.io/rdma=1"]
@@ -223,7 +243,7 @@ def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
 ) -> None:
     """The kubelet copies annotations and CDI names of the answer to the container's configuration."""
     resource = RESOURCES[how]
-    answer = resource.allocation(ids, tuple, unknown)
+    answer = resource.allocation(ids, ALL)
     names = [cri.CDIDevice(name=device.name) for device in answer.cdi_devices]
     config = cri.ContainerConfig(annotations=answer.annotations, CDI_devices=names)
     devices = DeviceInventory(tuple(device for group in resource.offered.groups for device in group.devices))
@@ -233,7 +253,7 @@ def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
 
 
 def test_no_devices_are_an_empty_answer() -> None:
-    assert served(pairs(2)).allocation([], tuple, unknown) == pb.ContainerAllocateResponse()
+    assert served(pairs(2)).allocation([], ALL) == pb.ContainerAllocateResponse()
 
 
 @pytest.mark.parametrize(
@@ -248,6 +268,6 @@ def test_no_devices_are_an_empty_answer() -> None:
 def test_what_a_container_cannot_have_is_refused_by_name(ids: list[str], problem: str) -> None:
     resource = served(inventory(*(gpu(minor) for minor in range(9)), sick(gpu(9))))
     with pytest.raises(AllocationRefused, match=problem):
-        resource.allocation(ids, none, unknown)
+        resource.allocation(ids, NOTHING)
     with pytest.raises(AllocationRefused, match=problem):
         resource.checked(ids)

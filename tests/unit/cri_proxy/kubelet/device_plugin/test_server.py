@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.message import Message
 from grpc import aio
 
-from cri_proxy.kubelet.device_plugin.resource import served_resource
+from cri_proxy.kubelet.device_plugin.resource import NodeFiles, served_resource
 from cri_proxy.kubelet.device_plugin.server import ResourceService
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
@@ -37,7 +37,7 @@ class Stage:
         path = directory / RESOURCE.endpoint
         resource = served_resource(RESOURCE, pairs(4), PluginKnowledge())
         self.service = ResourceService(
-            resource, path, declared=lambda names: (), functions=lambda addresses: {}, lost=self._count, log=log
+            resource, path, files=NodeFiles(lambda _: (), lambda _: {}), lost=self._count, log=log
         )
         self.client = self.connect(directory)
 
