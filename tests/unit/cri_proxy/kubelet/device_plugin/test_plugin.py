@@ -1,5 +1,6 @@
 """A plugin and a kubelet over real sockets."""
 
+import re
 import socket
 import stat
 from collections.abc import AsyncIterator
@@ -284,6 +285,32 @@ async def test_pairs_of_a_dgx1_have_two_links_each_until_all_are_given(
     assert {tuple(sorted(int(name[-1]) for name in ids)) for ids, _ in pairs} <= DOUBLE
     assert len(kubelet.preferences) == 3  # the last two have no choice
     assert len({answer.envs["NVIDIA_VISIBLE_DEVICES"] for _, answer in pairs}) == 4
+
+
+def equal_links(word: str) -> str:
+    """What ``nvidia-smi topo -m`` prints of eight GPUs on two nodes with the same word for each two of them."""
+    names = [f"GPU{gpu}" for gpu in range(8)]
+    rows = ["\t".join((name, *(" X " if other == name else word for other in names))) for name in names]
+    places = [f"\t{56 * node}-{56 * node + 55}\t{node}" for node in (0, 0, 0, 0, 1, 1, 1, 1)]
+    header = "\t".join(("", *names, "CPU Affinity", "NUMA Affinity"))
+    return "\n".join((header, *(row + place for row, place in zip(rows, places, strict=True)), ""))
+
+
+@pytest.mark.parametrize("word", ["NV18", "SYS"])
+@pytest.mark.parametrize("devices", [EIGHT, re.sub(r", numa: \d", "", EIGHT)], ids=["placed", "places of the matrix"])
+async def test_equal_links_are_broken_by_place_with_the_matrix_as_without(
+    tmp_path: Path, kubelet: DeviceKubelet, inventory: Path, word: str, devices: str
+) -> None:
+    """Every H100, H200, B200 and A100 node has one word for each two of its GPUs, and so have boxes without NVLink."""
+    (tmp_path / "links.txt").write_text(equal_links(word))
+    inventory.write_text(devices)
+    sources = PluginSources(inventory, tmp_path / "links.txt", sysfs_root=tmp_path)
+    async with running(settings_of(tmp_path / "plugins", sources)):
+        await holds("the kubelet knows it", lambda: kubelet.knows(GPU))
+        for free, count, right in (("045", 2, "45"), ("14567", 4, "4567"), ("23456", 3, "456")):
+            kubelet.in_use[GPU] = {f"gpu-{gpu}" for gpu in set("01234567") - set(free)}
+            ids, _ = await kubelet.allocate(GPU, count)
+            assert sorted(ids) == [f"gpu-{gpu}" for gpu in right]
 
 
 async def test_devices_that_a_pod_holds_already_are_part_of_its_set(
