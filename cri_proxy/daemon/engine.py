@@ -29,7 +29,14 @@ from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.limits import FairShare
 from cri_proxy.http.messages import Handler, HttpRequest, PostHandler
-from cri_proxy.http.routes import body_route, build_routes, config_json, incidents_route, plan_route
+from cri_proxy.http.routes import (
+    body_route,
+    build_routes,
+    config_json,
+    config_state_route,
+    incidents_route,
+    plan_route,
+)
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
@@ -153,7 +160,7 @@ class Engine:
             node, channel, watchers, devices, also, http, files, lag, traffic, health, config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        routes = {**build_routes(view), **self._exporter_routes(topology)}
+        routes = {**build_routes(view), **self._exporter_routes(topology, watchers)}
         posts = {
             "/api/v1/plan": plan_route(watchers.plan),
             "/api/v1/fit": body_route(partial(_fit, interceptor, node, FairShare(self._clock))),
@@ -260,10 +267,12 @@ class Engine:
 
         return source
 
-    def _exporter_routes(self, topology: "Callable[[], TopologySource]") -> Mapping[str, Handler]:
+    def _exporter_routes(self, topology: "Callable[[], TopologySource]", watchers: Watchers) -> Mapping[str, Handler]:
         """Return the GET handlers for the exporter, by path."""
+        name = self.settings.node_name
         return {
-            "/api/v1/incidents": incidents_route(self.journal.incidents, self.settings.node_name),
+            "/api/v1/incidents": incidents_route(self.journal.incidents, name),
+            "/api/v1/config-state": config_state_route(watchers.reloader.view, name),
             "/api/v1/node-topology": lambda query: topology().answer(query),
         }
 

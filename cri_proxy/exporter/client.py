@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import quote
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.exporter.access import ApiAccess
@@ -62,7 +63,7 @@ class ApiClient:
         headers = {"Accept": _JSON, "User-Agent": f"cri-proxy-exporter/{version()}", **self._access.headers()}
         if body:
             headers["Content-Type"] = content_type
-        target = self._access.prefix + path
+        target = quote(self._access.prefix + path, safe="/")
         answer = await call(self._access.server, method, target, headers, body)
         found = answer.plain()
         if answer.status >= HTTPStatus.BAD_REQUEST or not isinstance(found, dict):

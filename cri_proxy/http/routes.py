@@ -14,7 +14,7 @@ from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Que
 from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
 from cri_proxy.node.decision_log.incidents import Incidents
 from cri_proxy.node.status.explain import readings_of
-from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
+from cri_proxy.node.status.model import ConfigurationView, DaemonView, Health, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, bunches
 
 _EXPLAINED_BUNCH: Final = 2
@@ -44,6 +44,19 @@ def incidents_route(incidents: Incidents, node: str) -> Handler:
         if not (after.isascii() and after.isdecimal() and len(after) < _NUMBER_DIGITS):
             return _json({"error": f"expected ?after=NUMBER, got {after!r:.40}"}, HTTPStatus.BAD_REQUEST)
         return _object(_members(incidents.after(int(after), node)))
+
+    return answer
+
+
+def config_state_route(configuration: Callable[[], ConfigurationView], node: str) -> Handler:
+    """Return the GET handler that answers which configuration is in force, and why the last reload was rejected."""
+
+    def answer(query: Query) -> Response:
+        view = configuration()
+        is_rejected = view.last is not None and view.last.outcome == "rejected"
+        kept = "the file was invalid at the start: the last valid configuration is in force" if view.is_kept else ""
+        rejected = view.last.reason if view.last is not None and is_rejected else kept
+        return _json({"node": node, "file": view.file, "digest": view.digest, "rejected": rejected})
 
     return answer
 

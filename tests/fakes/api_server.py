@@ -115,7 +115,7 @@ class ApiServer:
         return 200, value
 
     def _patch(self, path: str, value: Plain, headers: Mapping[str, str]) -> tuple[int, Plain]:
-        found = self.objects.get(path.removesuffix("/status"))
+        found = self.objects.get(path)
         if found is None:
             return _absent(path)
         assert headers["content-type"] == "application/strategic-merge-patch+json"

@@ -148,6 +148,16 @@ def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket
     assert mount["mountPath"] == volume["hostPath"]["path"] == str(Path(socket).parent)
 
 
+def test_the_rights_for_the_condition_are_apart_and_bound_to_the_own_node() -> None:
+    text = (ROOT / "packaging" / "kubernetes" / "exporter-condition.yaml").read_text()
+    role, binding, policy, bound = yaml.safe_load_all(text)
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]}]
+    assert binding["subjects"][0]["name"] == manifest("exporter")["spec"]["template"]["spec"]["serviceAccountName"]
+    expressions = [each["expression"] for each in policy["spec"]["validations"]]
+    assert expressions[0] == "object.metadata.name in variables.nodes"
+    assert (bound["spec"]["policyName"], bound["spec"]["validationActions"]) == (policy["metadata"]["name"], ["Deny"])
+
+
 def manifest(name: str) -> dict[str, Any]:
     text = (ROOT / "packaging" / "kubernetes" / f"{name}.yaml").read_text()
     found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")

@@ -31,6 +31,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-events", action="store_true", help=no_events)
     no_topology = "write no NodeResourceTopology object, as where another exporter writes it"
     parser.add_argument("--no-topology", action="store_true", help=no_topology)
+    condition = "keep the condition CriProxyReady of the Node: needs the rights of exporter-condition.yaml"
+    parser.add_argument("--node-condition", action="store_true", help=condition)
+    parser.add_argument(
+        "--node-name",
+        default="",
+        metavar="NAME",
+        help="the name of the Node with that condition (default: as the daemon says, once it answers)",
+    )
     parser.add_argument("--once", action="store_true", help="look once, tell the cluster, and exit: 1 if that failed")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level to log (default info)")
 
@@ -60,18 +68,22 @@ def exporter_of(args: argparse.Namespace) -> "Exporter":
     from random import Random
 
     from cri_proxy.clock import SystemClock
+    from cri_proxy.config.addresses import optional_name
     from cri_proxy.exporter.access import AccessError, access_of
     from cri_proxy.exporter.client import ApiClient
     from cri_proxy.exporter.daemon import AdminClient
     from cri_proxy.exporter.exporter import Exporter, ExporterPart
+    from cri_proxy.exporter.node_condition import NodeConditionPart
     from cri_proxy.exporter.pod_events import PodEventsPart
     from cri_proxy.exporter.topology import TopologyPart
     from cri_proxy.logs import configure_logging
 
     try:
-        access = access_of(args.kubeconfig, os.environ)
+        access, node = access_of(args.kubeconfig, os.environ), optional_name(args.node_name)
     except AccessError as error:
         raise CommandFailed(str(error), 2) from error
+    except ValueError as error:
+        raise CommandFailed(f"--node-name: {error}", 2) from error
     log, clock = configure_logging(args.log_level, "auto"), SystemClock()
     daemon, api = AdminClient(args.admin), ApiClient(access)
     parts: list[ExporterPart] = []
@@ -79,6 +91,8 @@ def exporter_of(args: argparse.Namespace) -> "Exporter":
         parts.append(TopologyPart(daemon, api, clock, log))
     if not args.no_events:
         parts.append(PodEventsPart(daemon, api, clock, log))
+    if args.node_condition:
+        parts.append(NodeConditionPart(daemon, api, clock, node))
     if not parts:
         raise CommandFailed("--no-topology and --no-events leave nothing to do", 2)
     return Exporter(parts, clock, log, Random())

@@ -11,6 +11,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.exporter.access import access_of
 from cri_proxy.exporter.client import ApiClient
 from cri_proxy.exporter.daemon import AdminClient
+from cri_proxy.exporter.node_condition import NodeConditionPart
 from cri_proxy.exporter.pod_events import PodEventsPart
 from cri_proxy.exporter.topology import TopologyPart
 from cri_proxy.kubelet.lister.socket import UnaryServer
@@ -121,3 +122,26 @@ async def test_a_pod_that_this_daemon_refuses_gets_an_event(tmp_path: Path) -> N
         (event,) = server.objects.values()
         assert event["reason"] == "PlacementRefused"
         assert str(event["note"]).startswith("container c: ")
+
+
+async def test_the_exporter_says_on_the_node_whether_this_daemon_decides(tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    account.mkdir()
+    certificate = self_signed(account)
+    (account / "token").write_text("a-token")
+    async with started(tmp_path) as scene, api_server(certificate) as server:
+        path = f"/api/v1/nodes/{scene.settings.node_name}/status"
+        server.put(path, {"kind": "Node", "status": {}})
+        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
+        api = ApiClient(access_of(None, pod, account))
+        part = NodeConditionPart(AdminClient(scene.settings.admin_socket), api, SystemClock())
+
+        async def told() -> list[tuple[str, str]]:
+            await part.step()
+            status = server.objects[path]["status"]
+            assert isinstance(status, dict)
+            return [(each["status"], each["reason"]) for each in status["conditions"]]
+
+        assert await told() == [("False", "NotReady")]  # the runtime is not there yet
+        await with_runtime(scene)
+        assert await told() == [("True", "Ready")]

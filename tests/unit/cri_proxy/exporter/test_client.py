@@ -57,3 +57,9 @@ async def test_a_server_that_is_away_is_unreachable(server: ApiServer, account: 
     with pytest.raises(Unreachable, match=r"https://127.0.0.1:1: "):
         await client(server, account).get(NODE)
     assert await api.get(NODE) is None
+
+
+async def test_a_name_that_is_none_reaches_no_other_path(server: ApiServer, account: Path) -> None:
+    with pytest.raises(ApiRefused):
+        await client(server, account).get("/apis/x/n1?dryRun=All\r\nHost: evil")
+    assert server.requests[0].path == "/apis/x/n1%3FdryRun%3DAll%0D%0AHost%3A%20evil"

@@ -11,13 +11,14 @@ from cri_proxy.http.routes import (
     body_route,
     build_routes,
     config_json,
+    config_state_route,
     incidents_route,
     object_text,
     plan_route,
     status_text,
 )
 from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
-from cri_proxy.node.status.model import ExplainView, PlanView, StatusView
+from cri_proxy.node.status.model import ConfigurationView, ExplainView, PlanView, ReloadView, StatusView
 from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
 from tests.fakes.clock import ManualClock
@@ -192,3 +193,21 @@ def test_incidents_are_told_with_the_node_and_the_process() -> None:
     plain = json.loads(at_once(answer).body)
     assert (plain["node"], [each["text"] for each in plain["incidents"]]) == ("n1", ["no room"])
     assert isinstance(plain["began_seconds"], float)
+
+
+@pytest.mark.parametrize(
+    ("more", "rejected"),
+    [
+        ({}, ""),
+        ({"last": ReloadView(1.0, "rejected", "line 3: no", "f", False)}, "line 3: no"),
+        ({"last": ReloadView(1.0, "applied", "", "f", False)}, ""),
+        ({"is_kept": True}, "the file was invalid at the start: the last valid configuration is in force"),
+    ],
+)
+def test_the_state_of_the_configuration_says_why_the_file_is_not_in_force(
+    more: dict[str, object], rejected: str
+) -> None:
+    view = replace(ConfigurationView("f", "", "ab12", 0.0), **more)  # type: ignore[arg-type]  # its fields
+    answer = config_state_route(lambda: view, "n1")({})
+    assert isinstance(answer, Response)
+    assert json.loads(answer.body) == {"node": "n1", "file": "f", "digest": "ab12", "rejected": rejected}
