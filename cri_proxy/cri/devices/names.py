@@ -10,7 +10,6 @@ from policies.device_grants import DeviceGrant
 from policies.devices import (
     DEVICE_TYPES,
     GPU,
-    NVIDIA,
     RESOURCE_OF,
     DeviceInventory,
     InventoryDevice,
@@ -50,6 +49,14 @@ def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
         return (f"{VF_KIND}={grant.vf}",)
     device = next((device for device in inventory.devices if device.key == grant.key), None)
     return _names(InventoryDevice(grant.kind, grant.number) if device is None else device)
+
+
+def kinds_of(grant: DeviceGrant) -> frozenset[str]:
+    """Return the kinds of the CDI names that a device may have; of a GPU those of all vendors: a grant tells none."""
+    if grant.vf:
+        return frozenset((VF_KIND,))
+    vendors = _OF_VENDORS if grant.kind == GPU else frozenset[str]()
+    return vendors | {f"{OWN_VENDOR}/{grant.kind}"}
 
 
 def devices_named(names: Iterable[str], joined: JoinedDevices, proofs: Proofs = NO_PROOFS) -> tuple[DeviceGrant, ...]:
@@ -190,6 +197,7 @@ def _names(device: InventoryDevice) -> tuple[str, ...]:
 
 
 def _vendor_kinds(device: InventoryDevice) -> tuple[str, ...]:
-    """Return the kind of CDI names that the vendor of a GPU gives it; NVIDIA's where no source names the vendor."""
-    kind = RESOURCE_OF.get(device.maker or NVIDIA.name, "") if device.kind == GPU else ""
-    return (kind,) if kind else ()
+    """Return the kinds of CDI names that the vendor of a GPU gives it; of all where no source names the vendor."""
+    if device.kind != GPU:
+        return ()
+    return tuple(kind for vendor, kind in RESOURCE_OF.items() if device.maker in ("", vendor))

@@ -13,11 +13,11 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.cdi.variables import kind_of
 from cri_proxy.cri.device_names.names import AllocatedDevices
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, devices_allocated, devices_named, names_of, source_of
+from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, devices_allocated, devices_named, kinds_of, source_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import DeviceLocality
 from policies.device_grants import DeviceGrant
-from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, JoinedDevices, PluginVariableError, read_annotated
+from policies.devices import DEVICE_TYPES, JoinedDevices, PluginVariableError, read_annotated
 
 Problems = tuple[AnnotationProblem, ...]
 
@@ -93,7 +93,7 @@ def _of_devices(locality: DeviceLocality, devices: tuple[str, ...]) -> DeviceLoc
 def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:
     """Return those CDI names of this container that our device plugin has answered with, as its annotations tell."""
     given, _ = annotated_devices(config.annotations)
-    kinds = {kind_of(name) for grant in given for name in names_of(grant, EMPTY_INVENTORY)}
+    kinds = {kind for grant in given for kind in kinds_of(grant)}
     return tuple(name for name in cdi_names(config) if kind_of(name) in kinds)
 
 

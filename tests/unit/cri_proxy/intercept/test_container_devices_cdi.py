@@ -210,7 +210,10 @@ async def create_given(site: RuntimeSite, name: str, *cdi: str, **annotations: s
 OF_PLUGIN = {"allocated.cri-proxy.io/gpu": "0"}
 
 
-@pytest.mark.parametrize("name", ["nvidia.com/gpu=GPU-0", "cri-proxy.io/gpu=0"])
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/gpu=GPU-0", "cri-proxy.io/gpu=0", "amd.com/gpu=0", "amd.com/gpu=amdgpu_xcp_1", "habana.ai/gaudi=0"],
+)
 async def test_devices_of_our_plugin_are_resolved_where_the_runtime_ignores_them(name: str) -> None:
     async with opened(RuntimeSite("1.6.20")) as site:
         config = await create_given(site, "a", name, **OF_PLUGIN)

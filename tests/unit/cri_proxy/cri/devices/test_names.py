@@ -35,7 +35,8 @@ def test_a_gpu_is_named_by_its_uuid_then_by_its_minor_then_as_ours() -> None:
 
 
 def test_a_device_that_is_gone_from_the_inventory_keeps_the_names_of_its_minor() -> None:
-    assert names_of(DeviceGrant("gpu", 7, 100), NODE) == ("nvidia.com/gpu=7", "cri-proxy.io/gpu=7")
+    kinds = ("nvidia.com/gpu", "dcu.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "cri-proxy.io/gpu")
+    assert names_of(DeviceGrant("gpu", 7, 100), NODE) == tuple(f"{kind}=7" for kind in kinds)
 
 
 def test_a_vf_is_named_by_its_address_and_never_as_its_nic() -> None:
@@ -52,6 +53,16 @@ def test_every_name_leads_back_to_its_device() -> None:
         for name in names_of(grant, NODE):
             (found,) = devices_named([name, "vendor.com/class=other"], JoinedDevices(NODE))
             assert (found.key, found.vf, found.amount, found.is_given) == (grant.key, grant.vf, grant.amount, True)
+
+
+def test_a_gpu_whose_vendor_no_source_names_has_the_names_of_all() -> None:
+    known = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0), InventoryDevice("gpu", 1, vendor="nvidia"))))
+    found = {name: devices_named([name], known) for name in ("amd.com/gpu=0", "nvidia.com/gpu=0", "amd.com/gpu=1")}
+    assert {name: [str(each) for each in given] for name, given in found.items()} == {
+        "amd.com/gpu=0": ["gpu 0"],
+        "nvidia.com/gpu=0": ["gpu 0"],
+        "amd.com/gpu=1": [],
+    }
 
 
 def test_gpus_have_the_names_of_their_vendor() -> None:
