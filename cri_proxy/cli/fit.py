@@ -1,14 +1,13 @@
 """``cri-proxy fit``: ask the running daemon where the pods of manifests would land now; exit 1 where one would not."""
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cri_proxy.cli.admin import add_admin_option, fetch
 from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:  # loaded late
-    from cri_proxy.intercept.fit import AskedCreate, ContainerFit, FitView
+    from cri_proxy.intercept.fit import ContainerFit, FitView
 
 HELP = "ask the running daemon where pods would land now, who would move, or why not; nothing changes"
 EXAMPLE = """\
@@ -28,17 +27,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the answer; return 1 where a container would be refused. Raises CommandFailed and DaemonUnreachable."""
     from cri_proxy.cli.output import emit
-    from cri_proxy.intercept.fit import MOST_BYTES, MOST_CONTAINERS, FitView, encode_creates
-    from sysfs.quantity import bytes_text
+    from cri_proxy.intercept.fit import FitView
 
-    memory_bytes = _memory_bytes(args)
-    asked = _asked(args, memory_bytes)
-    if len(asked) > MOST_CONTAINERS:
-        raise CommandFailed(f"{len(asked)} containers; the daemon answers for {MOST_CONTAINERS} at once")
-    body = encode_creates(asked)
-    if len(body) > MOST_BYTES:
-        count = f"{len(asked)} containers are a question of {bytes_text(len(body))}"
-        raise CommandFailed(f"{count}; the daemon reads {bytes_text(MOST_BYTES)} at once: ask about fewer pods")
+    body = _question(args, _memory_bytes(args))
     view = fetch(args.admin, "/api/v1/fit", FitView, post=body)
     if view.problem:
         raise CommandFailed(view.problem)
@@ -56,26 +47,16 @@ def _memory_bytes(args: argparse.Namespace) -> int:
     raise DaemonUnreachable(str(args.admin), "answered something else: is it another version?")
 
 
-def _asked(args: argparse.Namespace, memory_bytes: int) -> "Sequence[AskedCreate]":
+def _question(args: argparse.Namespace, memory_bytes: int) -> str:
     from cri_proxy.cli.manifests import texts_of
-    from cri_proxy.cri_client.pods import ContainerRole, KubeletNode, create_request, sandbox_config
-    from cri_proxy.intercept.fit import AskedCreate
-    from cri_proxy.simulate.plan.pods import PlannedWorkload, arrivals_of, read_workloads
+    from cri_proxy.simulate.plan.fit_request import creates_of, question_of
 
-    workloads: list[PlannedWorkload] = []
+    texts: list[tuple[str, str]] = []
     for name, text in texts_of(args.files):
         if not isinstance(text, str):
             raise text
-        workloads += read_workloads(text, name, args.namespace)
-    if not workloads:
-        raise CommandFailed("the manifests have no pods: no Pod, Deployment, StatefulSet, DaemonSet or Job")
-    node = KubeletNode(memory_bytes)
-    return [
-        AskedCreate(sandbox_config(each.pod, node), create_request(each.pod, container, "", node=node))
-        for each in arrivals_of(workloads, 1)
-        for container in each.pod.containers
-        if container.role is not ContainerRole.INIT  # it has ended when the others come
-    ]
+        texts.append((name, text))
+    return question_of(creates_of(texts, args.namespace, memory_bytes))
 
 
 def fit_text(view: "FitView") -> str:
