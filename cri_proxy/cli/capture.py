@@ -8,7 +8,6 @@ from cri_proxy.cli.admin import add_admin_option
 from cri_proxy.cli.arguments import ROOT, add_path
 from cri_proxy.errors import CommandFailed
 
-HELP = "archive the files that discovery reads of this machine, for bug reports and simulation"
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
 cri-proxy topology --machine machine.tar.xz

@@ -25,7 +25,6 @@ from sysfs.cpuset import CpuSet
 if TYPE_CHECKING:  # loaded late, by ``resolve``
     from policies.policy import Policy
 
-HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
 cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
 cri-proxy check-config /etc/cri-proxy/cluster --node-group realtime

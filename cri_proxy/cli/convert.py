@@ -6,7 +6,6 @@ from pathlib import Path
 
 from cri_proxy.errors import CommandFailed
 
-HELP = "write a configuration of cri-resource-manager or nri-plugins as ours, with comments"
 EXAMPLE = """\
 cri-proxy convert configs/nri-plugins.yaml
 cri-proxy convert --node-group realtime configs/nri-plugins.yaml > cri-proxy.yaml"""

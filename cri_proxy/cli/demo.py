@@ -5,7 +5,6 @@ import sys
 
 from cri_proxy.cli.arguments import seconds
 
-HELP = "watch an emulated two-socket machine fill with pods, and see why"
 EXAMPLE = """\
 cri-proxy demo
 cri-proxy demo --pace 0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cri_proxy.cli.arguments import ROOT, add_path
 
-HELP = "check the node, its kubelet and the daemon; list the changes to make, in order"
 EXAMPLE = """\
 cri-proxy doctor
 cri-proxy doctor -o json | jq -r '.findings[] | select(.severity == "must") | .code'

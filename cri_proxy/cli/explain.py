@@ -8,7 +8,6 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.node.status.model import ExplainView
 from sysfs.known_words import question
 
-HELP = "say why a container is where it is, or was refused"
 EXAMPLE = """\
 cri-proxy explain web/c0
 cri-proxy explain shop/web/c0

@@ -9,7 +9,6 @@ from cri_proxy.errors import CommandFailed
 if TYPE_CHECKING:  # loaded late
     from cri_proxy.intercept.fit import ContainerFit, FitView
 
-HELP = "ask the running daemon where pods would land now, who would move, or why not; nothing changes"
 EXAMPLE = """\
 cri-proxy fit pod.yaml
 helm template my-chart | cri-proxy fit - -o json"""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cri_proxy.cri.annotations.rules import AnnotationRules
     from cri_proxy.simulate.manifests import PodManifest
 
-HELP = "check the annotations of pods in manifests as the daemon reads them, and more"
 EXAMPLE = """\
 cri-proxy lint configs/pods/database.yaml
 cri-proxy lint --config configs/shared-node.yaml configs/pods/database.yaml

@@ -4,9 +4,10 @@ import argparse
 import importlib
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol, TypedDict, cast
 
+from cri_proxy.cli.help.commands import COMMANDS, GROUPS, ROWS, CommandRow
 from cri_proxy.daemon.memory import share_dataclass_methods
 from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
 from cri_proxy.foreign_text import shorten, visible
@@ -15,20 +16,6 @@ from sysfs.errors import SysfsBaseError
 
 PROG = "cri-proxy"
 DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
-# The overview: headings, and below each its commands.
-GROUPS = (
-    ("every day", ("status", "explain", "fit", "doctor", "check-config", "lint")),
-    ("try and plan", ("demo", "simulate", "convert", "topology", "capture", "hints")),
-    ("devices", ("devices", "gpu", "select", "costs")),
-    ("services", ("run", "device-plugin", "extender", "exporter", "config-agent", "reset")),
-)
-COMMANDS = tuple(command for _, commands in GROUPS for command in commands)
-# The commands with actions, and the folder with their modules.
-FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions", "devices": "device_actions"}
-# Their modules are in the folder ``agents``.
-AGENTS = ("config-agent", "device-plugin", "exporter", "extender")
-# They print no result, and hence have no -o/--output; of a command with actions the actions have it.
-WITHOUT_OUTPUT = ("run", "convert", *FOLDERS, *AGENTS)
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.
@@ -38,7 +25,6 @@ EXIT_INTERRUPTED = 130
 class Command(Protocol):
     """The interface of a command's module."""
 
-    HELP: str
     EXAMPLE: str
 
     def register(self, parser: argparse.ArgumentParser) -> None:
@@ -71,19 +57,20 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def load_command(name: str) -> Command:
-    """Import the module of a command, or the texts of one with actions."""
-    if name in FOLDERS:
-        return ActionsCommand(FOLDERS[name])
-    module = name.replace("-", "_")
-    return cast("Command", importlib.import_module(f"cri_proxy.cli.{f'agents.{module}' if name in AGENTS else module}"))
+    """Import the module of a command or action, or the texts of a command with actions."""
+    row = ROWS[name]
+    module = importlib.import_module(row.path)
+    return ActionsCommand(row.actions, module.EXAMPLE) if row.actions else cast("Command", module)
 
 
 def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
-    """Build the parser of one command, with its example in the help."""
-    parser = CommandParser(f"{PROG} {name}", **help_of(command))
+    """Build the parser of one command or action, with its example in the help."""
+    parser = CommandParser(f"{PROG} {name}", **help_of(ROWS[name], command.EXAMPLE))
     command.register(parser)
-    if name not in WITHOUT_OUTPUT:
-        add_output(parser)
+    if ROWS[name].has_output and not ROWS[name].actions:
+        parser.add_argument(
+            "-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data"
+        )
     return parser
 
 
@@ -96,56 +83,43 @@ class CommandHelp(TypedDict):
     allow_abbrev: bool
 
 
-def help_of(command: Command) -> CommandHelp:
+def help_of(row: CommandRow, example: str) -> CommandHelp:
     """Return a parser's arguments for a command: what it does, and its example."""
     return CommandHelp(
-        description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
-        epilog="\n  ".join(("example:", *command.EXAMPLE.splitlines())),
+        description=f"{row.text[0].upper()}{row.text[1:]}.",
+        epilog="\n  ".join(("example:", *example.splitlines())),
         formatter_class=CheckedOptions,
         allow_abbrev=False,
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add -o/--output, which every command has that prints a result."""
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data")
-
-
 class ActionsCommand:
-    """A command with actions: each is a module in a folder, whose package has the texts and the actions' names."""
+    """A command with actions, when no action is named first: it can only explain which there are."""
 
-    def __init__(self, folder: str) -> None:
-        package = importlib.import_module(f"cri_proxy.cli.{folder}")
-        self.HELP: str = package.HELP
-        self.EXAMPLE: str = package.EXAMPLE
-        self.actions: Sequence[str] = package.ACTIONS
-        self._folder = folder
+    def __init__(self, actions: Mapping[str, CommandRow], example: str) -> None:
+        self.EXAMPLE = example
+        self._actions = actions
 
     def register(self, parser: argparse.ArgumentParser) -> None:
-        """Add the actions, each with its own options."""
+        """Add the actions without their options, which are not looked at."""
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-        for name in self.actions:
-            command = load_command(f"{self._folder}.{name}")
-            action = actions.add_parser(name, help=command.HELP, **help_of(command))
-            command.register(action)
-            add_output(action)
-            action.set_defaults(run=command.run)
+        for name, row in self._actions.items():
+            actions.add_parser(name, help=row.text)
 
     def run(self, args: argparse.Namespace) -> int:
-        """Run the action that was named. Raises its errors."""
-        status: int = args.run(args)
-        return status
+        """Complain: what stands before the action has no meaning."""
+        raise CommandFailed("name the action first", EXIT_USAGE)
 
 
 def overview() -> str:
-    """Return the help of the program itself; loads every command for its line."""
+    """Return the help of the program itself."""
     from cri_proxy.cli.render.columns import paragraph
 
     lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, "")]
-    for title, commands in GROUPS:
+    for title, rows in GROUPS.items():
         lines += ["", f"{title}:"]
-        for name in commands:
-            lines += paragraph(load_command(name).HELP, " " * 16, first=f"  {name:<14}")
+        for row in rows:
+            lines += paragraph(row.text, " " * 16, first=f"  {row.name:<14}")
     lines += [
         "",
         "options:",
@@ -194,9 +168,12 @@ def run_command(argv: Sequence[str]) -> int:
         return run_command([*rest, "--help"])
     if name not in COMMANDS:
         return _unknown(name)
-    command = load_command(name)
+    whole = name
+    if rest and rest[0] in ROWS[name].actions:
+        whole, rest = f"{name} {rest[0]}", rest[1:]
+    command = load_command(whole)
     try:
-        args = command_parser(name, command).parse_args(rest)
+        args = command_parser(whole, command).parse_args(rest)
     except SystemExit as stop:  # argparse raises it after --help (0) and wrong usage (2)
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     return _run(name, command, args)

@@ -12,7 +12,6 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.node.reset import ResetContainer, ResetReport
 from sysfs.text import plural
 
-HELP = "widen every container back to all CPUs and memory nodes, while the daemon is stopped"
 EXAMPLE = """\
 cri-proxy reset --dry-run
 systemctl stop cri-proxy && cri-proxy reset

@@ -17,7 +17,6 @@ from cri_proxy.helper_process import Launcher
 if TYPE_CHECKING:  # loaded late, by ``settings_from``
     from cri_proxy.config.settings import Settings
 
-HELP = "run the daemon: relay CRI calls to the runtime and place containers"
 EXAMPLE = """\
 cri-proxy run --reserved-resources cpu=750m
 cri-proxy run --config /etc/cri-proxy/cri-proxy.yaml --runtime-endpoint unix:///run/crio/crio.sock

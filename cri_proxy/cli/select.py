@@ -32,7 +32,6 @@ from sysfs.documents.forms import FIELD, whole
 from sysfs.documents.table import KeyRow, Table
 from sysfs.known_words import short_repr
 
-HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
 EXAMPLE = """\
 cri-proxy select configs/costs/gpus.yaml --request example.com/gpu=2,example.com/nic=1,cpu=8
 cri-proxy select configs/costs/gpus.yaml --request example.com/gpu=2 --busy example.com/gpu/gpu0 -o json

@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # loaded late
     from cri_proxy.simulate.plan.result import PlanResult
     from cri_proxy.yaml_fields import DocumentError
 
-HELP = "place pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
 cri-proxy simulate configs/scenarios/memory.yaml configs/scenarios/neighbours.yaml -o json

@@ -6,7 +6,6 @@ from functools import partial
 
 from cri_proxy.cli.arguments import seconds
 
-HELP = "show the running daemon's pools and the containers in them"
 EXAMPLE = """\
 cri-proxy status
 cri-proxy status --watch

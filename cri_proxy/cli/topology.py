@@ -6,7 +6,6 @@ from pathlib import Path
 from cri_proxy.cli.arguments import add_machine, add_path, machine_of, write_text
 from sysfs.model import Machine
 
-HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
 EXAMPLE = """\
 cri-proxy topology
 cri-proxy topology --machine tests/golden/machines/2s4n-pci.tar.xz -o json

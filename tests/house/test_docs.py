@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from cri_proxy.cli.main import COMMANDS
+from cri_proxy.cli.help.commands import COMMANDS
 from cri_proxy.cri.annotations.table import TABLE
 from policies.topology_aware.score import Key
 from tests.house.tree import ROOT, files, shown

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import COMMANDS, FOLDERS, ActionsCommand, command_parser, load_command
+from cri_proxy.cli.help.commands import ROWS
+from cri_proxy.cli.main import command_parser, load_command
 from tests.house.tree import ROOT, shown
 
 # A daemon of this node, root, a cluster or a driver is needed: the command lines of these are only understood.
@@ -25,16 +26,8 @@ PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 LINE = re.compile(r"^(?:    |\$ )+(cri-proxy [a-z].*)$", re.MULTILINE)
 
 
-def examples() -> Iterator[tuple[str, list[str]]]:
-    """Each command, or action, with the lines of its help."""
-    for name in COMMANDS:
-        command = load_command(name)
-        yield name, command.EXAMPLE.splitlines()
-        for action in ActionsCommand(FOLDERS[name]).actions if name in FOLDERS else ():
-            yield f"{name} {action}", load_command(f"{FOLDERS[name]}.{action}").EXAMPLE.splitlines()
-
-
-EXAMPLES = dict(examples())
+EXAMPLES = {name: load_command(name).EXAMPLE.splitlines() for name in ROWS}
+"""The lines of the help of each command and action."""
 
 
 def words_of(line: str) -> Iterator[list[str]]:
@@ -49,9 +42,11 @@ def words_of(line: str) -> Iterator[list[str]]:
 def not_understood(line: str) -> list[str]:
     """The commands of ours in a line that the parser refuses."""
     wrong = []
-    for name, *words in words_of(line):
+    for command, *words in words_of(line):
+        name = " ".join([command, *words[:1]])
+        name, rest = (name, words[1:]) if name in ROWS else (command, words)
         try:
-            command_parser(name, load_command(name)).parse_args(words)
+            command_parser(name, load_command(name)).parse_args(rest)
         except SystemExit as stop:
             wrong += [line] if stop.code else []
     return wrong

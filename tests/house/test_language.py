@@ -49,7 +49,7 @@ ENGINEERING = """
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
     number object observer offer open operation option order ordered outcome outline output override packing parse
     parser part matrix partition
-    problems remedies terminal
+    problems remedies terminal command completion help shell man
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
     range reach read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run

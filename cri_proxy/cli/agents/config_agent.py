@@ -6,7 +6,6 @@ from pathlib import Path
 
 from cri_proxy.errors import CommandFailed
 
-HELP = "copy a mounted ConfigMap to a directory of the host, whenever it changes"
 EXAMPLE = """\
 cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster
 cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster --group realtime --once"""

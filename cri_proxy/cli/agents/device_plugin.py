@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
     from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 
-HELP = "offer GPUs, NICs and other devices to the kubelet, and tell it which of them go together"
 EXAMPLE = """\
 cri-proxy device-plugin --inventory /etc/cri-proxy/devices.yaml
 cri-proxy device-plugin --inventory scan --state-dir /var/lib/cri-proxy

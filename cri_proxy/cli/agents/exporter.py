@@ -10,7 +10,6 @@ from cri_proxy.errors import CommandFailed
 if TYPE_CHECKING:
     from cri_proxy.exporter.exporter import Exporter
 
-HELP = "keep the node's NodeResourceTopology object in the cluster, and write Events about its pods"
 EXAMPLE = """\
 cri-proxy exporter
 cri-proxy exporter --kubeconfig /etc/cri-proxy/exporter.conf --once"""

@@ -6,7 +6,6 @@ from cri_proxy.cli.arguments import add_path
 from cri_proxy.errors import CommandFailed
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer, serve
 
-HELP = "rank nodes for kube-scheduler by the links of their GPUs, as its extender over HTTP"
 EXAMPLE = """\
 cri-proxy extender
 cri-proxy extender --http 127.0.0.1:8892 --links /etc/cri-proxy/gpu-links --log-level debug"""

@@ -24,7 +24,6 @@ from policies.devices.costs import (
 from policies.devices.links import LinkError, read_links
 from sysfs.cpuset import NodeSet
 
-HELP = "print the costs between CPUs, memory nodes and devices of a machine, for cri-proxy select"
 EXAMPLE = """\
 cri-proxy costs derive
 cri-proxy costs derive --machine tests/golden/machines/2s4n-pci.tar.xz --device example.com/nic/nic0=0000:13:00.0

@@ -17,7 +17,6 @@ from policies.devices import (
     PcieGroup,
 )
 
-HELP = "choose the devices that a container asks for: GPUs, NICs and VFs by their place to each other"
 EXAMPLE = """\
 cri-proxy devices allocate configs/devices/joint.yaml
 cri-proxy devices allocate configs/devices/joint.yaml -o json

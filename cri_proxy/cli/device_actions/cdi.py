@@ -23,7 +23,6 @@ from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from sysfs.discover import discover
 from sysfs.text import plural
 
-HELP = "declare the NICs and VFs of a node for CDI: their VFIO groups, RDMA devices or interfaces, as grants name them"
 EXAMPLE = """\
 cri-proxy devices cdi
 cri-proxy devices cdi --write ./cdi

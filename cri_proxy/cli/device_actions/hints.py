@@ -11,7 +11,6 @@ from policies.devices import AnnotationError, CannotAllocate, DemandError, Devic
 from policies.hints import Hint
 from sysfs.text import plural
 
-HELP = "print the NUMA nodes on which the devices of a request can be had, as hints for cri-proxy hints merge"
 EXAMPLE = """\
 cri-proxy devices hints configs/devices/joint.yaml
 cri-proxy devices hints configs/devices/joint.yaml -o json"""

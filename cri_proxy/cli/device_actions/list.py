@@ -25,7 +25,6 @@ from cri_proxy.yaml_fields import DocumentError
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import DeviceInventory
 
-HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"
 EXAMPLE = """\
 cri-proxy devices list
 cri-proxy devices list --machine tests/golden/machines/2s4n-pci.tar.xz -o yaml > inventory.yaml

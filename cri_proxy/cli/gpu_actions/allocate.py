@@ -11,7 +11,6 @@ from policies.devices.links import GpuAllocation, GpuRequest, LinkMode, LinkOpti
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.documents.forms import one_of, whole
 
-HELP = "choose GPUs by the links between them, as NVIDIA's device plugin does"
 EXAMPLE = """\
 cri-proxy gpu allocate configs/links/server.txt --size 2
 cri-proxy gpu allocate configs/links/kep-690.txt --size 4 --available 0,2-7 --required 3

@@ -29,7 +29,6 @@ from policies.devices.links import (
 )
 from sysfs.cpuset import CpuSet, CpuSetError
 
-HELP = "print the matrix as an annotation of the node, or write it as a feature file, for cri-proxy extender"
 EXAMPLE = f"""\
 cri-proxy gpu publish configs/links/server.txt
 kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish configs/links/server.txt)"

@@ -7,7 +7,6 @@ from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import FULL_SCORE, NodeScore, node_score
 from sysfs.documents.forms import between
 
-HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"
 EXAMPLE = """\
 cri-proxy gpu score configs/links/server.txt --request 4
 cri-proxy gpu score configs/links/kep-690.txt --request 2,2 --available 0-5 -o json"""

@@ -7,7 +7,6 @@ from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic, cut_off, unlinked
 
-HELP = "show the matrix of links that nvidia-smi or AMD's tools have printed, or that a YAML file has"
 EXAMPLE = """\
 cri-proxy gpu topology configs/links/server.txt
 nvidia-smi topo -m | cri-proxy gpu topology - -o json

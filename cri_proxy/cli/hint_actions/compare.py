@@ -13,7 +13,6 @@ from cri_proxy.errors import CommandFailed
 from policies.hints import MAX_NODES, POLICIES, ComparedPair, Verdict, compared_pairs, hint_lists
 from sysfs.documents.forms import one_of
 
-HELP = "print what every policy makes of every pair of hint lists that two providers can offer"
 EXAMPLE = """\
 cri-proxy hints compare
 cri-proxy hints compare --policy restricted,strict-2019

@@ -17,7 +17,6 @@ from sysfs.quantity import bytes_text
 from sysfs.sources import load_machine
 from sysfs.text import plural
 
-HELP = "print the topology hints of a request for CPUs, memory and devices, as the kubelet's managers give them"
 EXAMPLE = """\
 cri-proxy hints generate configs/hints/request.yaml
 cri-proxy hints generate configs/hints/request.yaml -o json

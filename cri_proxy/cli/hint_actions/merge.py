@@ -73,7 +73,6 @@ def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], node_cou
     return MergeRequest(Nodes((1 << node_count) - 1), (_offers(root, "providers"),))
 
 
-HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
 EXAMPLE = """\
 cri-proxy hints merge configs/hints/merge.yaml --policy restricted
 cri-proxy hints merge configs/hints/merge.yaml --policy best-effort -o json
