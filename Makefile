@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix mutants bench deb rpm image docs changelog pins clean distclean
+.PHONY: help run test dev check fix mutants bench deb rpm image docs pictures changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -20,7 +20,7 @@ run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=u
 	@[ -n "$(RUNTIME)" ] || packaging/setup/system.sh run
 	@$(PYTHON) -m tests.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
 
-test: ## every test: the checks, a sample of mutants, the kill test, the soak, then real containerd, then emulated machines
+test: ## every test: the checks, a sample of mutants, the kill test, the soak, then real containerd, a browser, emulated machines
 	@packaging/setup/venv.sh dev
 	@packaging/setup/system.sh test
 	@$(STAGES) check mutants kill soak e2e vm
@@ -54,6 +54,9 @@ image: deb ## build the image of the config agent (packaging/kubernetes) from th
 
 docs: dev ## write the tables of the reference pages from the code
 	@$(PYTHON) packaging/reference.py
+
+pictures: dev ## draw the pictures of docs/pictures: the page of a busy node, in a headless Chromium
+	@$(PYTHON) -m tests.browser.pictures
 
 changelog: dev ## join the fragments of changes/ into docs/changelog.md (VERSION=0.2.0 releases them)
 	@$(PYTHON) packaging/changelog.py $(VERSION)

@@ -65,6 +65,7 @@ STAGES = (
     # Half a processor each: the one waits for containerd, the other for time to pass and for an emulated machine.
     Stage("e2e", "e2e", ("pytest", "-q", "tests/e2e"), 1800, lane=1),
     Stage("e2e", "hostile", ("pytest", "-q", "-m", "containerd", "tests/hostile"), 1800, lane=1),
+    Stage("e2e", "browser", ("pytest", "-q", "tests/browser"), 900, lane=1),
     Stage("soak", "soak", ("pytest", "-q", "tests/soak"), 1800, lane=2),
     Stage("vm", "vm", ("pytest", "-q", "tests/vm"), 2400, lane=2),
 )

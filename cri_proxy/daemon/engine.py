@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cri_proxy import events
-from cri_proxy.clock import SystemClock
+from cri_proxy.clock import Clock, SystemClock
 from cri_proxy.codec import encode
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
@@ -29,6 +29,7 @@ from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.limits import FairShare
 from cri_proxy.http.messages import Handler, HttpRequest, PostHandler
+from cri_proxy.http.page import page_routes
 from cri_proxy.http.routes import (
     body_route,
     build_routes,
@@ -38,6 +39,7 @@ from cri_proxy.http.routes import (
     plan_route,
 )
 from cri_proxy.http.server import AdminServer, Posts
+from cri_proxy.http.status_stream import StatusFeed
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.locality import POD_WORKERS, LocalityLookup
@@ -68,9 +70,11 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 if TYPE_CHECKING:  # loaded where it is used
+    from cri_proxy.daemon.manifest_fit import ManifestFit
     from cri_proxy.node_topology.source import TopologySource
 
 _QUESTION_BYTES = 64 << 10  # of the scheduler: a pod, and nodes by name; `cri-proxy extender` takes whole nodes
+_MANIFESTS = "/api/v1/fit/manifests"
 _STORE = "state.db"
 STORE_LOOK_SECONDS = 10.0  # before another process gives way; it serves meanwhile
 HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that take their time
@@ -160,13 +164,21 @@ class Engine:
             node, channel, watchers, devices, also, http, files, lag, traffic, health, config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        routes = {**build_routes(view), **self._exporter_routes(topology, watchers)}
-        posts = {
-            "/api/v1/plan": plan_route(watchers.plan),
-            "/api/v1/fit": body_route(partial(_fit, interceptor, node, FairShare(self._clock))),
-            "/api/v1/state": body_route(partial(_state, node)),
+        asked: dict[str, Callable[[HttpRequest], Awaitable[object]]] = {
+            _MANIFESTS: _manifest_fit(node, lambda: interceptor.reader, self._clock),
+            "/api/v1/fit": partial(_fit, interceptor, node, FairShare(self._clock)),
+            "/api/v1/state": partial(_state, node),
         }
-        await self._open_admin(routes, posts, http, closing)
+        posts = {"/api/v1/plan": plan_route(watchers.plan)} | {path: body_route(each) for path, each in asked.items()}
+        feed = StatusFeed(view, self._clock, partial(self.journal.failed_open, "status feed"))
+        admin = AdminServer(
+            {**build_routes(view), **page_routes(), **self._exporter_routes(topology, watchers)},
+            posts=posts,
+            tcp_posts=_tcp_posts(posts[_MANIFESTS], self._log if config.extender else None),
+            streams={"/api/v1/events": feed.events},
+            on_late_tcp=http.opened,
+        )
+        await self._open_admin(admin, http, closing)
         return OpenEngine(node, watchers, interceptor)
 
     def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
@@ -300,15 +312,7 @@ class Engine:
         node.keep_doing(watch.watch, "kubelet reservation")
         return watch
 
-    async def _open_admin(
-        self,
-        routes: Mapping[str, Handler],
-        posts: Mapping[str, PostHandler],
-        http: HttpAddress,
-        closing: AsyncExitStack,
-    ) -> None:
-        extender = _extender_posts(self._log) if self.settings.config.extender else Posts()
-        admin = AdminServer(routes, posts=posts, tcp_posts=extender, on_late_tcp=http.opened)
+    async def _open_admin(self, admin: AdminServer, http: HttpAddress, closing: AsyncExitStack) -> None:
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.config.http)
@@ -316,13 +320,33 @@ class Engine:
             http.failed(self.settings.config.http, problem)
 
 
-def _extender_posts(log: Log) -> Posts:
-    """Return the scheduler's POST handlers: one question at a time, a small one, since the relay waits meanwhile."""
+def _tcp_posts(manifests: PostHandler, log: Log | None) -> Posts:
+    """Return the page's POST handler, with ``log`` also the scheduler's. Small questions: the relay waits meanwhile.
+
+    There is room for one of the scheduler beside one of the page, which takes longer, and answers one at a time.
+    """
+    waiting = {_MANIFESTS: manifests}
+    if log is None:
+        return Posts({}, _QUESTION_BYTES, most_at_once=1, waiting=waiting)
     from cri_proxy.extender.answers import Extender
     from cri_proxy.extender.metrics import TABLE
 
     extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
-    return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=1)
+    return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=2, waiting=waiting)
+
+
+def _manifest_fit(
+    node: Node, reader_now: Callable[[], Reader], clock: Clock
+) -> Callable[[HttpRequest], Awaitable[object]]:
+    """Return the answers about pasted manifests."""
+
+    @cache
+    def fit() -> "ManifestFit":
+        from cri_proxy.daemon.manifest_fit import ManifestFit  # late: most daemons are never asked
+
+        return ManifestFit(node, reader_now, clock)
+
+    return lambda request: fit().answer(request)
 
 
 async def _state(node: Node, request: HttpRequest) -> object:

@@ -2,21 +2,32 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
-from cri_proxy.http.messages import BadRequest, HttpRequest, Response, text_response
-
-Turn = Callable[[], AbstractAsyncContextManager[None]]
+from cri_proxy.http.messages import EVENTS, BadRequest, HttpRequest, Response, Turn, is_foreign, text_response
 
 MAX_HEADER_BYTES = 8192
 _READ_BYTES = 4096
 _LINGER_SECONDS = 1.0
+# Of every answer. For the page: nothing but our own files and answers is loaded, no text becomes script or markup, and
+# no page of another site shows ours or reads what we answer (CSP Level 3, Trusted Types, Fetch: CORP).
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_SAFE = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", CONTENT_POLICY),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,17 @@ class Connection:
         self._wire.start_next_cycle()
         return True
 
+    async def stream(self, parts: AsyncGenerator[bytes, None]) -> None:
+        """Send these events as they come, until they end or the client has left."""
+        await self._send(_head(HTTPStatus.OK, EVENTS, [("Transfer-Encoding", "chunked"), ("Connection", "close")]))
+        async with aclosing(parts):
+            async for part in parts:
+                if self.has_left():
+                    return
+                if part:
+                    await self._send(h11.Data(data=part))
+        await self._send(h11.EndOfMessage())
+
     async def refuse(self, error: BadRequest) -> None:
         """Send the refusal of a request of which not all may have been read."""
         await self.send(text_response(error.status, error.problem, error.allow), closes=True)
@@ -140,12 +162,7 @@ class Connection:
 
 
 def _head(status: int, content_type: str, more: Sequence[tuple[str, str]]) -> h11.Response:
-    headers = [
-        ("Content-Type", content_type),
-        *more,
-        ("Cache-Control", "no-store"),
-        ("X-Content-Type-Options", "nosniff"),
-    ]
+    headers = [("Content-Type", content_type), *more, *_SAFE]
     return h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
 
 
@@ -159,5 +176,7 @@ def read_head(head: h11.Request) -> HttpRequest:
     except ValueError as error:
         raise BadRequest(HTTPStatus.BAD_REQUEST, f"cannot read the target: {error}") from None
     first = {name: values[0] for name, values in query.items()}
-    host = dict(head.headers).get(b"host", b"").decode("latin-1")  # h11 has refused a second one
-    return HttpRequest(head.method.decode("ascii"), unquote(url.path), first, host)
+    fields = {name: value.decode("latin-1") for name, value in head.headers}
+    host = fields.get(b"host", "")  # h11 has refused a second one
+    foreign = is_foreign(host, fields.get(b"origin", ""), fields.get(b"sec-fetch-site", ""))
+    return HttpRequest(head.method.decode("ascii"), unquote(url.path), first, host, is_foreign=foreign)

@@ -2,8 +2,8 @@
 
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,14 +11,20 @@ from cri_proxy.steps import Steps
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
+EVENTS = "text/event-stream"
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::\d{1,5})?")
+
+
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Waits for a turn of the event loop's time, as long as others have theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """A request; ``query`` holds the first value of each name, '' for a name alone.
 
-    ``is_abandoned`` returns whether the client has closed its side: a long answer may be left unfinished.
+    ``is_foreign``: the page of another site has a browser send it. ``is_abandoned`` returns whether the client has
+    closed its side: a long answer may be left unfinished. ``turn`` is of the share of its clients.
     """
 
     method: str
@@ -26,7 +32,9 @@ class HttpRequest:
     query: Mapping[str, str]
     host: str = ""
     body: bytes = b""
+    is_foreign: bool = False
     is_abandoned: Callable[[], bool] = field(default=lambda: False, compare=False)
+    turn: Turn = field(default=nullcontext, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +68,30 @@ class BadRequest(ValueError):
         return self.problem
 
 
+Run: TypeAlias = Callable[[Steps[bytes]], Awaitable[bytes]]
+"""Runs work step by step within the share of the clients that it is for."""
+
+StreamHandler: TypeAlias = Callable[[Run], AsyncGenerator[bytes, None]]
+"""Answers GET with parts as they come (server-sent events); b"" where there is nothing to send yet."""
+
+
 def text_response(status: int, text: str, allow: tuple[str, ...] = ()) -> Response:
     """Return a line of plain text."""
     return Response(status, TEXT, f"{text}\n".encode(), allow)
+
+
+def is_foreign(host: str, origin: str, fetch_site: str) -> bool:
+    """Return whether a request comes from the page of another site, by its header fields, '' for those that it lacks.
+
+    Browsers send ``Sec-Fetch-Site`` (Fetch Metadata Request Headers, 2.4), older ones ``Origin`` with what may change
+    something; other clients send neither.
+
+    >>> is_foreign("127.0.0.1:8891", "http://127.0.0.1:8891", "same-origin"), is_foreign("::1", "null", "")
+    (False, True)
+    """
+    if fetch_site not in ("", "same-origin", "none"):
+        return True
+    return bool(origin) and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
 def is_loopback(address: str) -> bool:

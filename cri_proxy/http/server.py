@@ -19,6 +19,7 @@ from cri_proxy.http.messages import (
     HttpRequest,
     PostHandler,
     Response,
+    StreamHandler,
     is_loopback,
     names_this_machine,
     text_response,
@@ -29,6 +30,7 @@ from cri_proxy.unix_socket import Published, listen_on
 
 MAX_BODY_BYTES = 1 << 20  # what a ConfigMap may hold
 _MAX_CONNECTIONS = 64
+MAX_STREAMS = 8
 _RETRY_SECONDS = 60.0
 _TIMES = Times()
 
@@ -39,12 +41,14 @@ class Posts:
 
     Beside those that are being answered, one more than these may be on their way. ``shares_loop``: all that these
     clients send is read and answered within their share of the event loop's time, as the process has other work.
+    ``waiting`` are handlers that wait for others, and so take their turns by themselves.
     """
 
     handlers: Mapping[str, PostHandler] = field(default_factory=dict)
     most_body_bytes: int = MAX_BODY_BYTES
     most_at_once: int = _MAX_CONNECTIONS
     shares_loop: bool = True
+    waiting: Mapping[str, PostHandler] = field(default_factory=dict)
 
 
 class _Clients:
@@ -55,6 +59,7 @@ class _Clients:
         self.posts = posts
         self.bodies = asyncio.Semaphore(posts.most_at_once)
         self.connections = ConnectionLimit(_MAX_CONNECTIONS, (1 + posts.most_at_once) * posts.most_body_bytes)
+        self.streams = 0
         self.share = FairShare(SystemClock())
         self.turn = self.share.turn if posts.shares_loop else nullcontext
 
@@ -63,13 +68,14 @@ class _Clients:
 class AdminServer:
     """Serve one table of routes on every address that is opened.
 
-    ``routes`` and ``posts`` are handlers by path, the latter for the admin socket alone. A TCP address that is not
-    available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
+    ``routes``, ``streams`` and ``posts`` are handlers by path, the last for the admin socket alone. A TCP address that
+    is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
     """
 
     routes: Mapping[str, Handler]
     posts: Mapping[str, PostHandler] = field(default_factory=dict)
     tcp_posts: Posts = Posts()
+    streams: Mapping[str, StreamHandler] = field(default_factory=dict)
     on_late_tcp: Callable[[str], object] | None = None
     times: Times = _TIMES
     retry_seconds: float = _RETRY_SECONDS
@@ -187,7 +193,9 @@ class AdminServer:
         request = await connection.next_request(clients.connections.idle())
         if request is None:
             return False
-        post = clients.posts.handlers.get(request.path)
+        if request.path in self.streams and request.method == "GET":
+            return await self._stream(connection, request, clients)
+        post = clients.posts.handlers.get(request.path) or clients.posts.waiting.get(request.path)
         allowed = ("GET", "HEAD") if post is None else ("POST",)
         if request.method not in allowed:
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not offered here", allowed)
@@ -199,18 +207,32 @@ class AdminServer:
     async def _post(
         self, connection: Connection, request: HttpRequest, clients: _Clients, post: PostHandler
     ) -> Response:
-        if problem := _misdirected(connection, request):
-            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, problem)
+        _require_ours(connection, request)
         # A client that sends slowly holds its connection, and no turn: others are answered meanwhile.
         with clients.connections.receiving() as received:
             body = await connection.read_body(clients.posts.most_body_bytes, received)
             await clients.bodies.acquire()
+        whole = replace(request, body=body, is_abandoned=connection.has_left, turn=clients.share.turn)
         try:
-            async with clients.turn():
-                answer = await post(replace(request, body=body, is_abandoned=connection.has_left))
+            async with nullcontext() if request.path in clients.posts.waiting else clients.turn():
+                answer = await post(whole)
             return await self._whole(answer, clients)
         finally:
             clients.bodies.release()
+
+    async def _stream(self, connection: Connection, request: HttpRequest, clients: _Clients) -> bool:
+        """Send a stream of events for as long as the client listens; no request follows. Raises BadRequest."""
+        _require_ours(connection, request)
+        await connection.read_body(0)
+        if clients.streams >= MAX_STREAMS:
+            raise BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_STREAMS} clients listen already")
+        clients.streams += 1
+        try:
+            with clients.connections.idle():  # it opens another one where a new client needs the place
+                await connection.stream(self.streams[request.path](clients.share.run))
+        finally:
+            clients.streams -= 1
+        return False
 
     async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response:
         async with clients.share.turn():
@@ -227,6 +249,17 @@ class AdminServer:
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self.routes))}")
         return handler(request.query)
+
+
+def _require_ours(connection: Connection, request: HttpRequest) -> None:
+    """Raise BadRequest for a request that the page of another site has a browser send, or that names another machine.
+
+    What is asked by GET and answered at once is left to the browser, which does not let that page read it.
+    """
+    if problem := _misdirected(connection, request):
+        raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, problem)
+    if request.is_foreign:
+        raise BadRequest(HTTPStatus.FORBIDDEN, "the page of another site may not ask this")
 
 
 def _misdirected(connection: Connection, request: HttpRequest) -> str:

@@ -2,7 +2,7 @@
 # Installs the programs of the system that are missing, where that is possible: as root, by apt.
 #
 #   packaging/setup/system.sh run     a container runtime and what its image is made of
-#   packaging/setup/system.sh test    that, what boots emulated machines and systemd, and clients that tests call with
+#   packaging/setup/system.sh test    that, what boots emulated machines and systemd, clients that tests call with, a browser
 #
 # A program that stays missing is named and is no failure here: `make run` goes on with the embedded runtime, and
 # a test that needs the program says so (in CI that is a failure).
@@ -41,6 +41,7 @@ if [ "$kind" = test ]; then
     need lintian lintian
     need rpmbuild rpm
     need openssl openssl
+    need chromium chromium
 fi
 
 if [ -n "$missing" ]; then

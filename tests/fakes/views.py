@@ -171,6 +171,9 @@ class FixedDaemon:
     def samples(self) -> tuple[Sample, ...]:
         return (Sample(catalog.READY, self.is_ready), Sample(catalog.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
+    def mark(self) -> object:
+        return self.is_ready
+
     def status_steps(self) -> Steps[StatusView]:
         yield
         view = replace(status_view(), is_ready=self.is_ready)

@@ -88,6 +88,7 @@ class Records:
         self._clock = clock
         self._on_damage = on_damage
         self._persistence: Persistence | None = None
+        self.version = 0  # of the closed decisions: it grows with each that comes or changes
         self._packed: dict[ContainerKey, KeptDecision] = {}
         self._like = b""  # the text of the first one
         self._open: dict[ContainerKey, OpenDecision] = {}
@@ -267,6 +268,7 @@ class Records:
 
     def _keep(self, kept: KeptDecision, *, has_row: bool = True) -> None:
         packed = kept.packed
+        self.version += 1
         self._packed[packed.key] = kept
         self._unpacked.pop(packed.key, None)
         self._rowless.pop(packed.key, None)

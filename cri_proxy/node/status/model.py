@@ -338,6 +338,9 @@ class DaemonView(Protocol):
     def samples(self) -> Iterable[Sample]:
         """Return every metric's series now."""
 
+    def mark(self) -> object:
+        """Return a value that differs after most changes of the status, at next to no cost."""
+
     def status_steps(self) -> Steps[StatusView]:
         """Return pools and containers as they are when the first step is done."""
 

@@ -103,6 +103,11 @@ class NodeView:
         """Return pools and containers now."""
         return at_once(self.status_steps())
 
+    def mark(self) -> object:
+        """Return a value that differs after a change of a grant, pinning or record, of configuration or health."""
+        versions = self._ledger.version, self._node.context.journal.records.version
+        return *versions, self._daemon.configuration(), self.health().problems
+
     def status_steps(self) -> Steps[model.StatusView]:
         """Return pools and containers as of the first step: later changes do not show."""
         ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift

@@ -237,6 +237,16 @@ async def test_the_scheduler_is_answered_where_that_is_wanted(tmp_path: Path, mo
         assert (await exchanged(address, "POST", "/extender/prioritize", question))[0] == status
 
 
+@pytest.mark.parametrize("more", ["", "extender: true"])
+async def test_the_page_is_served_and_takes_manifests(tmp_path: Path, more: str) -> None:
+    address = free_address()
+    async with started(tmp_path, more=more, http=f"{address[0]}:{address[1]}"):
+        status, page = await exchanged(address, "GET", "/")
+        assert (status, page[:15]) == (200, b"<!doctype html>")
+        status, answer = await exchanged(address, "POST", "/api/v1/fit/manifests", b"kind: Service")
+        assert (status, "have no pods" in json.loads(answer)["problem"]) == (200, True)
+
+
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
 async def test_a_socket_that_somebody_removed_is_what_only_a_new_start_helps_against(
     tmp_path: Path, relay: str

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cri_proxy.http.connection import Connection, Times, Turn
-from cri_proxy.http.messages import BadRequest, HttpRequest, Response
+from cri_proxy.http.connection import CONTENT_POLICY, Connection, Times
+from cri_proxy.http.messages import BadRequest, HttpRequest, Response, Turn
 
 OK = Response(200, "text/plain", b"body")
 
@@ -147,3 +147,38 @@ async def test_all_that_a_client_sends_is_read_in_turns_of_few_bytes() -> None:
         await request_of(connection)
         assert len(await connection.read_body(size_bytes)) == size_bytes
     assert len(turns) >= size_bytes // 4096
+
+
+async def test_every_answer_says_what_a_browser_may_do_with_it() -> None:
+    async with sending(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n") as (connection, client):
+        await request_of(connection)
+        await connection.send(OK)
+        answer = received(client)
+    for line in (
+        f"Content-Security-Policy: {CONTENT_POLICY}",
+        "X-Content-Type-Options: nosniff",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Referrer-Policy: no-referrer",
+    ):
+        assert f"\r\n{line}\r\n".encode() in answer
+    assert "unsafe" not in CONTENT_POLICY
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_foreign"),
+    [
+        ("", False),
+        ("Origin: http://h\r\n", False),
+        ("Origin: https://h\r\nSec-Fetch-Site: same-origin\r\n", False),
+        ("Sec-Fetch-Site: none\r\n", False),
+        ("Origin: http://page.example\r\n", True),
+        ("Origin: null\r\n", True),
+        ("Sec-Fetch-Site: cross-site\r\n", True),
+        ("Sec-Fetch-Site: same-site\r\n", True),
+    ],
+)
+async def test_a_request_of_another_sites_page_is_known(fields: str, is_foreign: bool) -> None:
+    async with sending(f"GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n".encode()) as (connection, _):
+        request = await request_of(connection)
+        assert isinstance(request, HttpRequest)
+        assert request.is_foreign is is_foreign

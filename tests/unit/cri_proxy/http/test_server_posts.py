@@ -1,7 +1,7 @@
 """POST over TCP, which a server offers to its clients there with limits of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from cri_proxy.http.messages import TEXT, HttpRequest, Response
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.steps import Steps
+from cri_proxy.tasks import Tasks
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
 
@@ -170,3 +171,33 @@ async def test_of_bodies_that_are_too_large_together_the_one_that_takes_longest_
         assert (await other.read()).endswith(b"x" * 100)
         its_writer.close()
         other_writer.close()
+
+
+async def test_the_page_of_another_site_may_not_post(echo: Echo) -> None:
+    async with offering(echo) as address:
+        for field in (b"Origin: http://page.example", b"Sec-Fetch-Site: cross-site"):
+            answer = await exchanged(address, (HEAD % 0).replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n"))
+            assert answer.startswith(b"HTTP/1.1 403")
+    assert echo.most_seen == 0
+
+
+async def test_a_handler_that_waits_for_others_keeps_nobody_from_an_answer() -> None:
+    echo = Echo()
+    routes = {"/quick": lambda query: Response(200, TEXT, b"quick")}
+    server = AdminServer(routes, tcp_posts=Posts(waiting={"/echo": echo.answer}))
+    assert await server.open_tcp("127.0.0.1:0") == ""
+    tasks = Tasks()
+    try:
+        async with asyncio.timeout(20):
+            waiting = tasks.start(_discarded(exchanged(server.addresses[0], HEAD % 1 + b"x")))
+            await echo.arrived.acquire()
+            quick = b"GET /quick HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            assert (await exchanged(server.addresses[0], quick)).endswith(b"quick")
+            echo.may_answer.set()
+            await waiting
+    finally:
+        await server.close()
+
+
+async def _discarded(work: Coroutine[object, object, bytes]) -> None:
+    await work

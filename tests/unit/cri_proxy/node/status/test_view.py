@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -372,3 +373,14 @@ async def test_a_device_on_a_node_that_the_machine_has_not_is_a_warning() -> Non
     far = DeviceInventory((InventoryDevice("gpu", 0, numa=7),))
     async with opened(Site(policy_with_devices(devices=far))) as site:
         assert "inventory: gpu 0 (node 7)" in view(site).status().warnings[-1]
+
+
+async def test_the_mark_changes_with_what_happens_and_with_nothing_else(site: Site) -> None:
+    shown = view(site)
+    marks = [shown.mark(), shown.mark()]
+    await site.run("a", guaranteed("c", 1000))
+    marks.append(shown.mark())
+    with pytest.raises(CallFailed):  # a refusal alone
+        await site.run("huge", guaranteed("c", 60_000))
+    marks.append(shown.mark())
+    assert [one == other for one, other in pairwise(marks)] == [True, False, False]

@@ -1,0 +1,134 @@
+// What is told of a container: a card with explain's first sentence, and the whole explanation in a dialog.
+
+import { bytes, clock, el, fullName, parseList, plural, unmetWords, useText } from "./words.js";
+import { keyOf } from "./model.js";
+
+const WAIT_MS = 120; // a pointer that passes over the map asks nothing
+const MOST_KEPT = 200;
+const MOST_POOLS = 8;
+
+export class Explain {
+  constructor(card, dialog) {
+    [this.card, this.dialog] = [card, dialog];
+    this.known = new Map(); // answers by container and what it holds
+    this.timer = 0;
+    this.shown = null;
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  }
+
+  // Show what is known of a container at once, and the first sentence of its explanation when it comes.
+  point(container, count = 1) {
+    clearTimeout(this.timer);
+    this.shown = container ? signature(container) : null;
+    if (!container) {
+      this.card.replaceChildren(el("p", { class: "hint" }, "Point at a CPU or a row; choose it for the whole explanation."));
+      return;
+    }
+    const sentence = el("p", { class: "why" }, this.first(container) ?? "…");
+    const others = count > 1 ? el("span", { class: "times" }, ` and ${count - 1} more like it`) : "";
+    this.card.replaceChildren(
+      el("h3", {}, el("bdi", {}, fullName(container)), others), el("p", {}, placeText(container)), sentence,
+      ...notes(container).map((note) => el("p", { class: "no" }, note)));
+    if (this.first(container) !== null) return;
+    this.timer = setTimeout(async () => {
+      await this.ask(container);
+      if (this.shown === signature(container)) sentence.textContent = "";
+      if (this.shown === signature(container)) sentence.append(this.first(container) ?? "nothing is known of it any more");
+    }, WAIT_MS);
+  }
+
+  first(container) {
+    const explained = this.known.get(signature(container));
+    return explained === undefined ? null : firstSentence(explained);
+  }
+
+  async ask(container) {
+    const words = new URLSearchParams({ pod: container.pod_uid, container: container.name, namespace: container.namespace });
+    const answer = await fetch(`/api/v1/explain?${words}`);
+    const { decisions = [] } = await answer.json();
+    if (this.known.size >= MOST_KEPT) this.known.clear();
+    const explained = decisions.length ? decisions[0] : null;
+    this.known.set(signature(container), explained);
+    return explained;
+  }
+
+  async open(container) {
+    const title = el("h2", { id: "whole-title" }, el("bdi", {}, fullName(container)));
+    const close = el("button", { class: "close", "aria-label": "close" }, "×");
+    close.addEventListener("click", () => this.dialog.close());
+    const body = el("div", { class: "sections", tabindex: "0" }, el("p", {}, "…"));
+    this.dialog.replaceChildren(el("header", {}, title, close), body);
+    if (!this.dialog.open) this.dialog.showModal();
+    const explained = await this.ask(container).catch(() => null);
+    body.replaceChildren(...(explained ? sections(explained, container) : [el("p", {}, "The daemon knows nothing of it any more.")]));
+  }
+}
+
+function signature(container) {
+  return [keyOf(container), container.container_id, container.cpus, container.mems, container.kind, container.state].join(" ");
+}
+
+export function placeText(container) {
+  const cpus = container.cpus === null ? "any CPU" : `CPU${parseList(container.cpus).length === 1 ? "" : "s"} ${container.cpus}`;
+  const parts = [useText(container), cpus];
+  if (container.pool && container.kind !== "reserved") parts.push(`in ${container.pool}`);
+  parts.push(container.mems === null ? "any memory node" : `memory node ${container.mems}`);
+  if (container.memory_bytes) parts.push(bytes(container.memory_bytes));
+  if (container.devices.length) parts.push(`devices ${container.devices.join(", ")}`);
+  return `${parts.join(", ")} (${container.state})`;
+}
+
+function notes(container) {
+  return [...unmetWords(container).map(([word, why]) => `${word}: ${why}`), ...container.notes];
+}
+
+function firstSentence(explained) {
+  if (explained === null) return "nothing is known of it any more";
+  const [condition] = explained.not_exclusive;
+  const why = explained.reasons.length ? explained.reasons[0].text : `${explained.outcome}: no record of its decision is left`;
+  return condition ? `${why}; not exclusive: ${condition.text}` : why;
+}
+
+// The sections that `cri-proxy explain` prints.
+function sections(explained, container) {
+  const at = explained.decided_at_seconds;
+  const when = `${explained.outcome}${at === null ? ": no record of its decision is left" : ` ${clock(at)}`}`;
+  const reasons = explained.reasons.map((reason) => reason.text);
+  return [
+    el("p", { class: "place" }, placeText(explained.container ?? container)), el("p", {}, explained.failure ? `${when}: ${explained.failure}` : when),
+    ...section("not as wished", notes(container)),
+    ...section("changed since the decision", explained.differences),
+    ...section("not exclusive", explained.not_exclusive.map((each) => `${each.text} → ${each.remedy}`)),
+    ...section("not Guaranteed", explained.not_guaranteed_by),
+    ...section("what would help", explained.helps),
+    ...section(`others in ${explained.wanted_pool}`, explained.holders.map(holderText)),
+    ...section("why", reasons),
+    ...section("attracted or repelled by", explained.affinity_reasons),
+    ...ranking(explained),
+    ...section("other containers that made room", explained.moves.map((move) => `${fullName(move.who)}: ${move.pool_before} → ${move.pool}`)),
+    ...section("annotations ignored", explained.problems),
+    ...section("annotations known, without effect yet", explained.without_effect),
+    ...section("history", explained.history.map(historyText)),
+  ];
+}
+
+function section(title, texts) {
+  return texts.length ? [el("h3", {}, title), el("ul", {}, texts.map((text) => el("li", {}, text)))] : [];
+}
+
+function holderText(holder) {
+  return `${fullName(holder)}: ${holder.cpus ? `CPUs ${holder.cpus}` : `${holder.shared_mcpu}m shared`}`;
+}
+
+function historyText(entry) {
+  const again = entry.last_at_seconds === null ? "" : ` (${entry.count} times, last ${clock(entry.last_at_seconds)})`;
+  return `${clock(entry.at_seconds)}  ${entry.text.startsWith(entry.what) ? "" : `${entry.what}: `}${entry.text}${again}`;
+}
+
+function ranking(explained) {
+  if (!explained.ranking.length) return [];
+  const rows = explained.ranking.slice(0, MOST_POOLS).map((pool) =>
+    el("tr", {}, el("td", {}, pool.pool), el("td", {}, pool.outcome), el("td", {}, pool.why)));
+  const more = explained.pools_considered - rows.length;
+  return [el("h3", {}, "pools, best first"), el("table", {}, el("tbody", {}, rows)), more > 0 ? el("p", {}, `and ${plural(more, "more pool")}`) : ""].filter(Boolean);
+}
