@@ -6,6 +6,10 @@ How they are chosen is in ``policies.devices``.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+WHOLE: Final = 100
+"""The units of a whole device."""
 
 DeviceKey = tuple[str, int | str]
 """The type of a device and its id there: a minor, or the name of an instance that cost files alone list."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from policies.answers import Condition
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
 from policies.device_grants import DeviceGrant, with_given
-from policies.policy import Condition, Policy
+from policies.policy import Policy
 
 _UNTOUCHED = Pinning(None, None)
 _NOT_MANAGED = Reason("not-managed", "the policy is none: no container is pinned")

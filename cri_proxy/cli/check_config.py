@@ -18,7 +18,8 @@ from cri_proxy.config.settings import settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.http.client import DaemonUnreachable, ask
-from cri_proxy.node.status.model import PlanView, StatusView
+from cri_proxy.node.status.decision_views import PlanView
+from cri_proxy.node.status.model import StatusView
 from cri_proxy.state.decisions import PinningChange
 from sysfs.cpuset import CpuSet
 

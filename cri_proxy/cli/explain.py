@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from cri_proxy.errors import CommandFailed
-from cri_proxy.node.status.model import ExplainView
 from sysfs.known_words import question
 
 EXAMPLE = """\
@@ -43,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.explain import render_explain
+    from cri_proxy.node.status.decision_views import ExplainView
     from cri_proxy.node.status.explain import readings_of
 
     if not readings_of(args.who):

@@ -76,7 +76,8 @@ def _watch(args: argparse.Namespace) -> int:
     from cri_proxy.cli.watch.changes import watch_lines
     from cri_proxy.cli.watch.terminal import watch_terminal
     from cri_proxy.cli.watch.window import Screen
-    from cri_proxy.node.status.model import ExplainView, StatusView
+    from cri_proxy.node.status.decision_views import ExplainView
+    from cri_proxy.node.status.model import StatusView
 
     wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
     fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)

@@ -11,7 +11,8 @@ from typing import Final
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.cost_file import COSTS, has_known_line, read_costs
 from cri_proxy.foreign_files.form import FileForm
-from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile
+from cri_proxy.in_force.file_state import EMPTY, Judged
+from cri_proxy.in_force.report import FileState, JudgedFile
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextDirectory, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.costs import (

@@ -18,7 +18,7 @@ from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.in_force.watch import Follower, OnThreads, Watch
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.status.model import PlanView
+from cri_proxy.node.status.decision_views import PlanView
 from cri_proxy.state.decisions import PinningChange
 from sysfs.discover import Fingerprint
 

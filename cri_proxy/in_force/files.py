@@ -7,8 +7,9 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
 from cri_proxy.file_workers import FilesFailed
-from cri_proxy.in_force.file_state import FilesReport, FileState, Judged, texts_in_force, where_text
+from cri_proxy.in_force.file_state import Judged, texts_in_force, where_text
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
+from cri_proxy.in_force.report import FilesReport, FileState
 from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import Lookups
 from cri_proxy.in_force.text_files import FoundFiles, KeptTexts

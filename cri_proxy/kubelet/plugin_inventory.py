@@ -16,8 +16,8 @@ from cri_proxy.kubelet.pod_resources import SERVICE
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
 from policies.container_name import ContainerName
-from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices import DEVICE_TYPES, WHOLE, DeviceInventory, InventoryDevice, PciePath, natural_order, type_named
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey
+from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath, natural_order, type_named
 from sysfs.cpuset import NodeSet
 
 ANSWER_SECONDS: Final = 5.0

@@ -12,9 +12,10 @@ from typing import Final
 from cri_proxy.codec import Plain
 from cri_proxy.node_topology.fingerprint import fingerprint
 from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.answers import FreeOnNode
 from policies.base import Allocations, PoolView
 from policies.devices import OWN_DOMAIN, HeldHardware, listed_devices
-from policies.policy import FreeOnNode, Policy
+from policies.policy import Policy
 from sysfs.cpuset import gathered
 from sysfs.model import NumaNode
 from sysfs.quantity import bytes_text

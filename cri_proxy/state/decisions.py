@@ -10,9 +10,9 @@ from typing import Final
 from cri_proxy.codec import Plain, decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
 from cri_proxy.state.device_words import device_words
+from policies.answers import Default
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
 from policies.container_name import ContainerName
-from policies.policy import Default
 from policies.topology_aware import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 

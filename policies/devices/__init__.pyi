@@ -45,7 +45,6 @@ from policies.devices.link_choice import links_of as links_of
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
 from policies.devices.model import GPU_MEMORY as GPU_MEMORY
 from policies.devices.model import VF_UNITS as VF_UNITS
-from policies.devices.model import WHOLE as WHOLE
 from policies.devices.model import DeviceInventory as DeviceInventory
 from policies.devices.model import GpuPartition as GpuPartition
 from policies.devices.model import InventoryDevice as InventoryDevice

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.annotations import AllocatedDevice, DeviceAnnotations
 from policies.devices.demand import DeviceDemand
 from policies.devices.device_types import GPU
 from policies.devices.identity import address_in, identities_of, uuid_in
 from policies.devices.model import (
     GPU_MEMORY,
-    WHOLE,
     DeviceInventory,
     InventoryDevice,
     PcieGroup,

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from policies.device_grants import WHOLE
 from policies.devices.annotations import AllocateStrategy, DeviceAnnotations, DeviceHint
 from policies.devices.device_types import GPU, VENDOR_OF
-from policies.devices.model import GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.model import GPU_MEMORY, DeviceInventory, InventoryDevice
 from policies.devices.resources import (
     GPU_CORE,
     GPU_MEMORY_RATIO,

@@ -15,9 +15,6 @@ from policies.devices.device_types import DEVICE_TYPES, NVIDIA
 from policies.devices.links import LinkMatrix
 from sysfs.cpuset import NodeSet, gathered
 
-WHOLE: Final = 100
-"""The units of a whole device."""
-
 VF_UNITS: Final = 1
 """What a virtual function takes of its device, as in Koordinator's examples: no one else gets the whole device."""
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from policies.device_grants import WHOLE
 from policies.devices.annotations import RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices
 from policies.devices.demand import DeviceDemand
 from policies.devices.device_types import GPU
-from policies.devices.model import WHOLE, PcieGroup
+from policies.devices.model import PcieGroup
 from sysfs.quantity import bytes_text
 from sysfs.text import plural
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from policies.device_grants import DeviceGrant, DeviceKey, listed_only
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey, listed_only
 from policies.devices.device_types import GPU, NIC, RDMA
 from policies.devices.identity import (
     ProvedDevice,
@@ -24,7 +24,7 @@ from policies.devices.identity import (
     strength,
     uuid_in,
 )
-from policies.devices.model import EMPTY_INVENTORY, VF_UNITS, WHOLE, DeviceInventory, InventoryDevice, Statement
+from policies.devices.model import EMPTY_INVENTORY, VF_UNITS, DeviceInventory, InventoryDevice, Statement
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.text import numbered
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.device_types import GPU
-from policies.devices.model import GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, PcieGroup
+from policies.devices.model import GPU_MEMORY, DeviceInventory, InventoryDevice, PcieGroup
 from policies.devices.resources import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WHOLE_GPUS
 
 

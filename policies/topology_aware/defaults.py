@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from policies.answers import Default
 from policies.base import QosClass, Request
-from policies.policy import Default
 from policies.preferences import CpuDistribution, CpuPriority, PoolStrategy, Threads
 from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 from policies.topology_aware.supply.demand import demand_of

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self
 
+from policies.answers import Condition, Default, FreeOnNode, LargestFit
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -21,7 +22,7 @@ from policies.base import (
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.options import PolicyOptions
-from policies.policy import BetterPlaces, Condition, Default, FreeOnNode, LargestFit, Policy
+from policies.policy import BetterPlaces, Policy
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.capacity.largest_fit import ASKING, largest_fit
 from policies.topology_aware.capacity.node_free import node_free

@@ -17,7 +17,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.inventory.file import read_inventory_file
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as plugin_pb
-from cri_proxy.node.status.inventory import inventory_views
+from cri_proxy.node.status.device_usage import inventory_views
 from cri_proxy.state.memory_store import MemoryStore
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.device_policy import policy_with_devices

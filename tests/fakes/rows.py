@@ -16,6 +16,7 @@ from cri_proxy.state.decisions import (
     with_reasons,
 )
 from cri_proxy.state.rows import Row, RowState, SandboxRow
+from policies.answers import Default
 from policies.base import (
     Affinity,
     ContainerKey,
@@ -31,7 +32,6 @@ from policies.base import (
     Request,
 )
 from policies.container_name import ContainerName
-from policies.policy import Default
 from sysfs.cpuset import CpuSet, NodeSet
 
 

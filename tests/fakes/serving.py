@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
-from cri_proxy.node.status.model import DaemonView, PlanView
+from cri_proxy.node.status.daemon_view import DaemonView
+from cri_proxy.node.status.decision_views import PlanView
 from tests.fakes.views import FixedDaemon
 
 Plan = Callable[[str, str], Awaitable[PlanView]]

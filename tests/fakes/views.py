@@ -5,6 +5,7 @@ from dataclasses import replace
 from cri_proxy.config.model import Config
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView
 from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import (
@@ -12,9 +13,6 @@ from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
     CostFilesView,
-    ExplainView,
-    Explanation,
-    FieldView,
     Health,
     HealthPart,
     MemoryNodeView,
@@ -22,8 +20,8 @@ from cri_proxy.node.status.model import (
 )
 from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
 from cri_proxy.steps import Steps
+from policies.answers import Default, LargestFit, NodeFit
 from policies.base import Affinity, ContainerKey, CpuKind, Expression, Pinning, Pod, PoolView, QosClass, Reason, Request
-from policies.policy import Default, LargestFit, NodeFit
 from policies.preferences import Preferences
 from policies.topology_aware import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
@@ -151,7 +149,7 @@ def explanation(**changed: object) -> Explanation:
 
 
 class FixedDaemon:
-    """Implements ``cri_proxy.node.status.model.DaemonView`` with the values above; what is public may be changed."""
+    """Implements ``DaemonView`` with the values above; what is public may be changed."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.is_ready = self.is_recovered = True

@@ -16,7 +16,8 @@ from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.costs.merge import merge
-from cri_proxy.in_force.file_state import FileState, texts_in_force
+from cri_proxy.in_force.file_state import texts_in_force
+from cri_proxy.in_force.report import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices import (

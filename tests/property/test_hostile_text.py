@@ -22,7 +22,7 @@ from cri_proxy.cli.render.status import render_status
 from cri_proxy.codec import encode
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.reset import ResetContainer, ResetReport
-from cri_proxy.node.status.model import ExplainView
+from cri_proxy.node.status.decision_views import ExplainView
 from cri_proxy.simulate.demo import demo_scenario
 from cri_proxy.simulate.run_files import ScenarioResult, run_scenario
 from cri_proxy.state.decisions import HistoryEntry, PinningChange

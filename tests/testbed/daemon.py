@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cri_proxy.codec import decode
 from cri_proxy.http.client import DaemonUnreachable, ask
-from cri_proxy.node.status.model import ExplainView, Health, StatusView
+from cri_proxy.node.status.decision_views import ExplainView
+from cri_proxy.node.status.model import Health, StatusView
 from tests.testbed.child import Child, Service
 from tests.testbed.errors import TryoutError
 from tests.testbed.wait import finish, until

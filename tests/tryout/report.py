@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cli.render.columns import paint
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
-from cri_proxy.node.status.model import Explanation
+from cri_proxy.node.status.decision_views import Explanation
 from policies.topology_aware import ReasonCode
 from sysfs.cpuset import CpuSet
 from sysfs.quantity import bytes_text

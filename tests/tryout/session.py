@@ -16,7 +16,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import KubeletNode
 from cri_proxy.errors import CallFailed, CriProxyError
-from cri_proxy.node.status.model import Explanation
+from cri_proxy.node.status.decision_views import Explanation
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.status.model import ContainerView, Explanation
+from cri_proxy.node.status.decision_views import Explanation
+from cri_proxy.node.status.model import ContainerView
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
 from policies.topology_aware import ReasonCode

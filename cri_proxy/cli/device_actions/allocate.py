@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from cri_proxy.cli.device_actions.request import HELD, read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
-from policies.device_grants import DeviceGrant, DeviceKey
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey
 from policies.devices import (
     GPU,
-    WHOLE,
     AnnotationError,
     CannotAllocate,
     DemandError,

@@ -11,12 +11,11 @@ from cri_proxy.cri.annotations.device_resources import device_quantity
 from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.inventory.file import read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import YamlField
-from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices import (
     DEVICE_TYPES,
     RESOURCES,
     VF_UNITS,
-    WHOLE,
     DeviceInventory,
     DeviceQuestion,
     InventoryDevice,

@@ -6,11 +6,10 @@ from types import MappingProxyType
 from typing import Final
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
-from policies.device_grants import DeviceGrant, DeviceKey
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey
 from policies.devices import (
     GPU,
     GPU_MEMORY,
-    WHOLE,
     DeviceInventory,
     DeviceUse,
     InventoryDevice,

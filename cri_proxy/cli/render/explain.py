@@ -8,7 +8,8 @@ from cri_proxy.cli.render.pool_tree import use_text
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
 from cri_proxy.cli.render.workload import is_workload, render_workload
-from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation, PoolHolderView
+from cri_proxy.node.status.decision_views import ExplainView, Explanation, PoolHolderView
+from cri_proxy.node.status.model import ContainerView
 from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange
 from policies.base import CpuKind, Reason
 from sysfs.text import some

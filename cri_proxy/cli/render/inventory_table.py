@@ -5,7 +5,7 @@ from typing import Final
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, state_of
-from policies.devices import WHOLE
+from policies.device_grants import WHOLE
 from sysfs.cpuset import NodeSet
 
 _HEADER: Final = ("INVENTORY", "LISTED", "HELD", "FREE", "HELD BY")

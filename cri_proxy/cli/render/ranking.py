@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cri_proxy.cli.render.columns import GAP, Cells, column_widths, layout, paragraph
-from cri_proxy.node.status.model import Explanation, FieldView
+from cri_proxy.node.status.decision_views import Explanation, FieldView
 from cri_proxy.state.decisions import CHOSEN, RankedPool
 
 _MAX_POOLS = 12

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, devices_text, ids_text
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cri.annotations.table import TABLE
+from policies.answers import Default
 from policies.base import Affinity, Expression, Request
 from policies.device_grants import DeviceGrant, by_place, cost_names
-from policies.policy import Default
 from sysfs.quantity import bytes_text
 
 _LABEL = 15

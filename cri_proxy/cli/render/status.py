@@ -11,7 +11,7 @@ from cri_proxy.cli.render.pool_tree import WHOLE, TreeLine, TreeShape, owner_of,
 from cri_proxy.node.status import model
 from cri_proxy.node.status.inventory import state_of
 from policies.alignment import TopologyOptions, TopologyPolicy
-from policies.policy import LargestFit
+from policies.answers import LargestFit
 from sysfs.show.cpu_map import drawn, legend, lettered, owned_by_letter
 from sysfs.text import plural
 

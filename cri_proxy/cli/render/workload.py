@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cri_proxy.cli.render.columns import paint, paragraph
 from cri_proxy.cli.render.pool_tree import use_text
 from cri_proxy.node.decision_log.summary import outcome_text
-from cri_proxy.node.status.model import Explanation
+from cri_proxy.node.status.decision_views import Explanation
 from cri_proxy.state.decisions import Outcome
 from sysfs.text import plural, some
 

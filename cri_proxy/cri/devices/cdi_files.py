@@ -12,8 +12,8 @@ from typing import Final
 
 from cri_proxy.cri.devices.names import names_of
 from cri_proxy.cri.devices.pci_functions import NODE_DIRECTORIES, FunctionsByAddress, PciFunction
-from policies.device_grants import DeviceGrant
-from policies.devices import NIC, RDMA, VF_UNITS, WHOLE, DeviceInventory, natural_order
+from policies.device_grants import WHOLE, DeviceGrant
+from policies.devices import NIC, RDMA, VF_UNITS, DeviceInventory, natural_order
 from sysfs.cpuset import gathered
 from sysfs.text import some
 

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final
 
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress, pci_variables
-from policies.device_grants import DeviceGrant
+from policies.device_grants import WHOLE, DeviceGrant
 from policies.devices import (
     GPU,
     GPU_CORE,
@@ -19,7 +19,6 @@ from policies.devices import (
     GPU_MEMORY_RATIO,
     NVIDIA,
     OTHERS,
-    WHOLE,
     DeviceInventory,
     InventoryDevice,
     address_in,

@@ -20,9 +20,9 @@ from cri_proxy.state.decisions import (
 )
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
+from policies.answers import Default
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
 from policies.container_name import ContainerName
-from policies.policy import Default
 from sysfs.text import numbered
 
 REBALANCED = "rebalanced"  # the code of a move to the place that a fresh decision would choose

@@ -12,7 +12,8 @@ from typing import Final
 
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
-from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
+from cri_proxy.node.status.decision_views import Explanation, FieldView
+from cri_proxy.node.status.model import ContainerView, RefusedView
 from cri_proxy.node.status.workload import PodWorkload, workload_of
 from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
-from cri_proxy.node.status import containers, explain, model
+from cri_proxy.node.status import containers, explain
+from cri_proxy.node.status.decision_views import Explanation, PoolHolderView
+from cri_proxy.node.status.model import ContainerView
 from cri_proxy.node.status.remedies import remedies_of
 from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Outcome
 from cri_proxy.state.rows import Row
@@ -63,10 +65,10 @@ class _Others:
         return cls(rows, tuple(row for row in rows if row.grant.owned), by_pod)
 
 
-def explanations(state: Explained) -> Steps[tuple[model.Explanation, ...]]:
+def explanations(state: Explained) -> Steps[tuple[Explanation, ...]]:
     """Return an explanation of each record, in the same order; those of more than ``MOST_IN_FULL`` are brief."""
     explained = _explanation if len(state.records) <= MOST_IN_FULL else _brief
-    found: list[model.Explanation] = []
+    found: list[Explanation] = []
     others = _Others.of(state)
     for record in state.records:
         yield
@@ -82,13 +84,13 @@ def explanations(state: Explained) -> Steps[tuple[model.Explanation, ...]]:
     return tuple(found)
 
 
-def _lacks_a_place(each: model.Explanation) -> bool:
+def _lacks_a_place(each: Explanation) -> bool:
     """Return whether it was refused, or let in without a reservation."""
     refused = each.decision.outcome is Outcome.REFUSED and each.container is None
     return refused or (each.container is not None and each.container.is_overcommitted)
 
 
-def _brief(record: DecisionRecord, state: Explained, others: _Others) -> model.Explanation:
+def _brief(record: DecisionRecord, state: Explained, others: _Others) -> Explanation:
     """Return what became of the container and what keeps it from CPUs of its own, without how it was decided."""
     row = _active(record, state)
     held = containers.container_view(row, state.moment) if row is not None else None
@@ -110,14 +112,14 @@ def _active(record: DecisionRecord, state: Explained) -> Row | None:
     return row if row is not None and row.state in ACTIVE else None
 
 
-def _with_conditions(plain: model.Explanation, row: Row | None, policy: Policy, others: _Others) -> model.Explanation:
+def _with_conditions(plain: Explanation, row: Row | None, policy: Policy, others: _Others) -> Explanation:
     conditions = policy.not_exclusive(row.grant) if row is not None else ()
     by_qos = any(condition.code == "qos" for condition in conditions)
     by = _of_pod(plain.decision.request, policy, others) if by_qos else ()
     return replace(plain, not_exclusive=conditions, not_guaranteed_by=by)
 
 
-def _explanation(record: DecisionRecord, state: Explained, others: _Others) -> model.Explanation:
+def _explanation(record: DecisionRecord, state: Explained, others: _Others) -> Explanation:
     row = _active(record, state)
     held = containers.container_view(row, state.moment) if row is not None else None
     plain = _with_conditions(explain.explanation(record, held), row, state.ledger.policy, others)
@@ -155,7 +157,7 @@ def _is_large_enough(pool: PoolView, request: Request) -> bool:
 
 def _holders(
     pool: PoolView, pools: Sequence[PoolView], rows: Sequence[Row], own: ContainerKey
-) -> Iterator[model.PoolHolderView]:
+) -> Iterator[PoolHolderView]:
     """Yield others that own CPUs of this pool or have time booked in it, the largest first."""
     inside = {each.name for each in pools if each.cpus <= pool.cpus}
     found = []
@@ -165,12 +167,12 @@ def _holders(
         mcpu = grant.shared_mcpu if grant.pool in inside and grant.kind != CpuKind.RESERVED else 0
         if (owned or mcpu) and row.key != own:
             name = row.name
-            found.append(model.PoolHolderView(name.namespace, name.pod, name.name, owned, mcpu))
+            found.append(PoolHolderView(name.namespace, name.pod, name.name, owned, mcpu))
     found.sort(key=lambda each: (-1000 * len(each.cpus) - each.shared_mcpu, str(each)))
     yield from found[:HOLDERS_SHOWN]
 
 
-def _lost_to(record: DecisionRecord, held: model.ContainerView | None, owners: Sequence[Row]) -> Iterator[str]:
+def _lost_to(record: DecisionRecord, held: ContainerView | None, owners: Sequence[Row]) -> Iterator[str]:
     """Yield who owns the CPUs that it could use when it was placed and cannot now, a sentence each."""
     granted = record.granted
     if granted is None or held is None or granted.pinning.cpus is None or held.cpus is None:

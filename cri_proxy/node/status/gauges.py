@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.in_force.file_state import FilesReport
+from cri_proxy.in_force.report import FilesReport
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.metrics.metric import Metric

@@ -1,22 +1,16 @@
-"""Frozen values of the answers (status, explain, health, plan), and ``DaemonView``, the interface that HTTP serves."""
+"""Frozen values of the answers about the node: status and health."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Self
 
 from cri_proxy.codec import FLAT
-from cri_proxy.config.model import Config
-from cri_proxy.in_force.file_state import FilesReport
-from cri_proxy.metrics.exposition import Sample
+from cri_proxy.in_force.report import FilesReport
 from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView
-from cri_proxy.state.decisions import DecisionRecord, PinningChange
-from cri_proxy.steps import Steps
 from policies.alignment import TopologyOptions
+from policies.answers import LargestFit
 from policies.base import PoolView
 from policies.container_name import ContainerName
-from policies.policy import Condition, LargestFit
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import Machine
 from sysfs.show.cpu_map import CpuMap
 
 
@@ -254,107 +248,3 @@ class StatusView:
     held_twice: tuple[str, ...] = ()
     fits: LargestFit | None = None
     map: CpuMap | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanView:
-    """The effect of a configuration if it were applied now. ``problem``: why it would be rejected ('' = applied).
-
-    ``needs_restart`` are options whose new value takes effect at a restart, ``moves`` the containers that would be
-    updated. ``is_kept`` as in ``ConfigurationView``.
-    """
-
-    problem: str
-    needs_restart: tuple[str, ...] = ()
-    moves: tuple[PinningChange, ...] = ()
-    is_kept: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FieldView:
-    """A field of the ranking's keys: what its value means, and why a pool with a smaller one loses."""
-
-    name: str
-    meaning: str
-    worse: str
-
-
-@dataclass(frozen=True, slots=True)
-class PoolHolderView(ContainerName):
-    """A container with CPUs of a pool: those that it owns, and the shared CPU time that is booked for it there."""
-
-    cpus: CpuSet
-    shared_mcpu: int
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a container is where it is, or was refused: the record of its decision, beside what it holds now.
-
-    In JSON the keys of ``decision`` stand beside the others. ``container`` is None when it holds nothing now.
-    ``differences`` between what was decided and what it holds are sentences. ``without_effect`` are annotations that
-    are known and change nothing. ``fields`` explain the keys of the ranking. ``moved`` names the containers of
-    ``decision.moves``. ``not_exclusive`` is what keeps it from CPUs of its own, ``not_guaranteed_by`` the containers of
-    its pod that the QoS class is due to, a sentence each. ``holders`` are others in ``wanted_pool``, the pool that it
-    would be in if there were room. ``helps`` are changes that would give it a place, found by dry decisions.
-    ``workload`` and ``workload_kind`` are as of a container. In an answer about more than 25 containers there is no
-    ranking, no history and nothing about other containers; ``decision`` has its first reason alone.
-    """
-
-    decision: DecisionRecord = field(metadata=FLAT)
-    container: ContainerView | None = None
-    differences: tuple[str, ...] = ()
-    without_effect: tuple[str, ...] = ()
-    fields: tuple[FieldView, ...] = ()
-    moved: tuple[str, ...] = ()
-    not_exclusive: tuple[Condition, ...] = ()
-    not_guaranteed_by: tuple[str, ...] = ()
-    wanted_pool: str = ""
-    holders: tuple[PoolHolderView, ...] = ()
-    helps: tuple[str, ...] = ()
-    workload: str = ""
-    workload_kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainView:
-    """The last decision of each container that was asked about, by namespace, pod and container name.
-
-    ``read_as`` is how the words were read, where they mean more than one whole name. ``candidates`` are the nearest
-    names, best first, where they mean none.
-    """
-
-    decisions: tuple[Explanation, ...] = ()
-    read_as: tuple[str, ...] = ()
-    candidates: tuple[str, ...] = ()
-
-
-class DaemonView(Protocol):
-    """Read-only and fast: called on the event loop for every request. No step takes more than a few milliseconds."""
-
-    def health(self) -> Health:
-        """Return whether it is alive and ready."""
-
-    def samples(self) -> Iterable[Sample]:
-        """Return every metric's series now."""
-
-    def mark(self) -> object:
-        """Return a value that differs after most changes of the status, at next to no cost."""
-
-    def status_steps(self) -> Steps[StatusView]:
-        """Return pools and containers as they are when the first step is done."""
-
-    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
-        """Return decisions of what ``pod`` means: [NAMESPACE/]POD[/CONTAINER], a pod by name or uid.
-
-        ``container`` and ``namespace`` narrow that down. See ``node.status.explain``.
-        """
-
-    def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
-        """Return the names that are near these words, best first."""
-
-    def topology(self) -> Machine:
-        """Return the machine as discovered."""
-
-    def config(self) -> Config:
-        """Return the active configuration."""

@@ -10,9 +10,11 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
+from cri_proxy.node.status.decision_views import ExplainView
+from cri_proxy.node.status.device_usage import held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.node.status.explain_node import Explained, explanations
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
-from cri_proxy.node.status.inventory import InventoryFileView, held_twice_texts, inventory_views, misplaced_warning
+from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
@@ -166,11 +168,11 @@ class NodeView:
             self._map = (policy, shown)
         return self._map[1]
 
-    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
+    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""
         return at_once(self.explain_steps(pod, container, namespace))
 
-    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[model.ExplainView]:
+    def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
         """Return the same as of the first step, but for records that are read later."""
         readings = explain.in_namespace(explain.readings_of(pod, container or ""), namespace)
         workloads = {row.key.pod_uid: row.grant.request.pod for row in self._ledger.active()}
@@ -189,7 +191,7 @@ class NodeView:
             yield
             records += [record] if (record := self._record(key, ledger)) is not None else []
         decisions = yield from explanations(Explained(ledger, moment, pools, records, admits))
-        return model.ExplainView(decisions, meant.read_as)
+        return ExplainView(decisions, meant.read_as)
 
     def _record(self, key: ContainerKey, ledger: Ledger) -> DecisionRecord | None:
         """Return the record of a container, or one of its row where none is left."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.codec import encode
 from cri_proxy.simulate.outcome import ContainerState
-from policies.policy import LargestFit
+from policies.answers import LargestFit
 from sysfs.cpuset import NodeSet
 from sysfs.show.cpu_map import CpuMap
 

@@ -12,17 +12,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final, Protocol
 
-from policies.device_grants import DeviceGrant
+from policies.device_grants import WHOLE, DeviceGrant
 from policies.devices.device_types import GPU, RDMA
-from policies.devices.model import (
-    VF_UNITS,
-    WHOLE,
-    DeviceInventory,
-    InventoryDevice,
-    PcieGroup,
-    natural_order,
-    pcie_groups,
-)
+from policies.devices.model import VF_UNITS, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
 
 _SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})(:spread)?", re.ASCII)
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.device_grants import DeviceGrant, DeviceKey
+from policies.device_grants import WHOLE, DeviceGrant, DeviceKey
 from policies.devices.allocate import DeviceAllocation, DeviceAllocator, DeviceAttempt, DeviceQuestion
 from policies.devices.demand import DemandError
 from policies.devices.device_types import GPU
-from policies.devices.model import WHOLE, DeviceInventory
+from policies.devices.model import DeviceInventory
 from policies.devices.plugin.offer import Chooser, OfferedDevice, OfferedDevices
 from policies.devices.resources import GPU_UNITS
 from sysfs.cpuset import gathered

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policies.device_grants import DeviceGrant
+from policies.device_grants import WHOLE, DeviceGrant
 from policies.devices.device_types import DEVICE_TYPES
-from policies.devices.model import VF_UNITS, WHOLE
+from policies.devices.model import VF_UNITS
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import gathered
 

@@ -6,8 +6,8 @@ The figures are those by which the passes of a placement decide (``place``): ``d
 from dataclasses import replace
 
 from policies.alignment import TopologyPolicy
+from policies.answers import LargestFit, NodeFit
 from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
-from policies.policy import LargestFit, NodeFit
 from policies.preferences import Preferences, Threads
 from policies.topology_aware.cpus.offer import on_whole_cores
 from policies.topology_aware.migration import with_shares_in_root

@@ -4,8 +4,8 @@ Schedulers compare the figures with requests, a NUMA node and a resource at a ti
 that refuses (``alignment``) admits up to these figures, and no more.
 """
 
+from policies.answers import FreeOnNode
 from policies.hardware.pools import memory_at
-from policies.policy import FreeOnNode
 from policies.topology_aware.alignment.offers import cpu_nodes
 from policies.topology_aware.capacity.largest_fit import largest_fit, with_room_made
 from policies.topology_aware.supply.context import PlacementContext

@@ -6,8 +6,8 @@ from functools import cached_property
 from itertools import chain
 
 from policies.base import Allocations, Grant, Request
-from policies.device_grants import DeviceGrant, DeviceHolding, DeviceKey, ExclusivePolicy
-from policies.devices import GPU, WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
+from policies.device_grants import WHOLE, DeviceGrant, DeviceHolding, DeviceKey, ExclusivePolicy
+from policies.devices import GPU, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import gathered

@@ -7,9 +7,9 @@ from typing import Final
 
 from policies.alignment import Alignment
 from policies.base import DeviceLocality, Reason
-from policies.device_grants import DeviceGrant, ExclusivePolicy, cost_names
+from policies.device_grants import WHOLE, DeviceGrant, ExclusivePolicy, cost_names
 from policies.device_requests import DeviceAmount
-from policies.devices import WHOLE, Closeness, DeviceAllocation, DeviceAllocator
+from policies.devices import Closeness, DeviceAllocation, DeviceAllocator
 from policies.devices.costs import CPU_TYPE, CostTerm, CostValue, Selection, type_of
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim
 from policies.topology_aware.reason_codes import ReasonCode

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from policies.answers import Condition
 from policies.base import CpuKind, Grant, Request
-from policies.policy import Condition
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import SharingRule, sharing_rule
 

@@ -6,6 +6,7 @@ The file was written by the program whose newest version that was, where ``prefe
 
 from cri_proxy.state import decisions as kept
 from cri_proxy.state.rows import DisplacedGrant, Row, SandboxRow
+from policies.answers import Default
 from policies.base import (
     Affinity,
     ContainerKey,
@@ -21,7 +22,6 @@ from policies.base import (
     Request,
 )
 from policies.container_name import ContainerName
-from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, Preferences, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind

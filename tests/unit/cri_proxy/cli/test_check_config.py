@@ -11,7 +11,8 @@ from cri_proxy.cli.main import run_command
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
-from cri_proxy.node.status.model import ConfigurationView, PlanView, StatusView
+from cri_proxy.node.status.decision_views import PlanView
+from cri_proxy.node.status.model import ConfigurationView, StatusView
 from cri_proxy.state.decisions import PinningChange
 from cri_proxy.steps import Steps
 from sysfs.cpuset import CpuSet

@@ -8,6 +8,7 @@ import pytest
 
 from cri_proxy.cli.help.commands import ACTIONS, COMMANDS, GROUPS, ROWS
 from cri_proxy.cli.main import command_parser, load_command, overview, run_command
+from tests.fakes.serving import served
 
 COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
 
@@ -126,6 +127,14 @@ def test_the_overview_loads_no_command() -> None:
     loaded = loaded_by("--help")
     assert [row.name for row in ROWS.values() if row.path in loaded] == []
     assert len([name for name in loaded if name.startswith(OURS)]) < 25
+
+
+def test_status_loads_what_it_prints_and_not_what_decides(tmp_path: Path) -> None:
+    with served(tmp_path / "admin.sock"):
+        loaded = loaded_by("status", "--admin", f"unix://{tmp_path}/admin.sock")
+    heavy = {"grpc", "structlog", "yaml", "asyncio", "cri_proxy.config", "cri_proxy.state", "policies.policy"}
+    assert loaded & heavy == set()
+    assert len([name for name in loaded if name.startswith(OURS)]) < 65
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

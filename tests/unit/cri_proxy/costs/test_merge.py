@@ -5,7 +5,8 @@ import pytest
 
 from cri_proxy.costs import merge as module
 from cri_proxy.costs.merge import merge
-from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile, texts_in_force
+from cri_proxy.in_force.file_state import EMPTY, Judged, texts_in_force
+from cri_proxy.in_force.report import FileState, JudgedFile
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from policies.devices.costs import NO_DEVICES, Inventory, Missing, Normalize
 from tests.fakes.secret_files import MARK, SECRETS

@@ -21,7 +21,8 @@ from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
-from cri_proxy.node.status.model import ConfigurationView, PlanView
+from cri_proxy.node.status.decision_views import PlanView
+from cri_proxy.node.status.model import ConfigurationView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.capture import read_state
 from policies.policy import Policy

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
-from cri_proxy.in_force.file_state import FilesReport
+from cri_proxy.in_force.report import FilesReport
 from policies.devices.costs import Missing
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, was_kept

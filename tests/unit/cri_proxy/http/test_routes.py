@@ -18,7 +18,8 @@ from cri_proxy.http.routes import (
     status_text,
 )
 from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
-from cri_proxy.node.status.model import ConfigurationView, ExplainView, PlanView, ReloadView, StatusView
+from cri_proxy.node.status.decision_views import ExplainView, PlanView
+from cri_proxy.node.status.model import ConfigurationView, ReloadView, StatusView
 from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
 from tests.fakes.clock import ManualClock

@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile, judge_one, problems_of, texts_in_force
+from cri_proxy.in_force.file_state import judge_one, problems_of, texts_in_force
+from cri_proxy.in_force.report import FileState, JudgedFile
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError
 
@@ -41,9 +42,3 @@ def test_a_file_that_cannot_be_read_keeps_its_last_good_content() -> None:
     silent = judge_one(FoundFiles(Path("/d/a"), (), "does not answer"), {"a": "old"}, read, "")
     assert (silent.content, silent.files[0].problem) == ("old", "does not answer")
     assert judge_one(FoundFiles(Path("/d/a")), {}, read, "nothing").files == ()
-
-
-def test_files_are_good_while_none_has_a_problem() -> None:
-    assert FilesReport(0.0, (JudgedFile("a", FileState.IN_FORCE),)).is_good
-    assert not FilesReport(0.0, (KEPT,)).is_good
-    assert not FilesReport(0.0, problem="does not answer").is_good

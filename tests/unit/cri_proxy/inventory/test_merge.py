@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.in_force.file_state import FileState
+from cri_proxy.in_force.report import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import inventory_value, read_inventory_text
 from cri_proxy.inventory.merge import InventoryFile, with_scanned

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from policies.answers import Default
 from policies.base import Affinity, ContainerKey, Expression, Pod, QosClass, Request
-from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, Preferences, Threads
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.options import TopologyAwareOptions

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from cri_proxy.cli.render.explain import render_displaced, render_explain, render_explanation, render_history
-from cri_proxy.node.status.model import ExplainView
+from cri_proxy.node.status.decision_views import ExplainView
 from cri_proxy.state.decisions import GrantMove, HistoryEntry, Outcome, PinningChange
 from policies.base import ContainerKey, Pod, QosClass, Reason
 from policies.container_name import ContainerName

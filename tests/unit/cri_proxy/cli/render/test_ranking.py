@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from cri_proxy.cli.render.ranking import render_ranking
-from cri_proxy.node.status.model import FieldView
+from cri_proxy.node.status.decision_views import FieldView
 from cri_proxy.state.decisions import RankedPool
 from policies.topology_aware import MEANINGS
 from policies.topology_aware.score import Key

@@ -4,10 +4,10 @@ import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
 from policies.alignment import TopologyPolicy
+from policies.answers import Default
 from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.claims import CpuClaim
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, ThreadCounts, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind

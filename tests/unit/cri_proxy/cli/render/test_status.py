@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import render_status
-from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
+from cri_proxy.in_force.report import FilesReport, FileState, JudgedFile
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     CdiView,

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 from cri_proxy.cli.render.explain import render_explain
 from cri_proxy.cli.render.workload import is_workload, render_workload
-from cri_proxy.node.status.model import ExplainView, Explanation
+from cri_proxy.node.status.decision_views import ExplainView, Explanation
 from cri_proxy.state.decisions import Outcome
+from policies.answers import Condition
 from policies.base import Reason
-from policies.policy import Condition
 from tests.fakes.views import container, decision_record, explanation
 
 QOS = Condition("qos", "the QoS class of its pod is Burstable", "make them equal")

@@ -17,7 +17,7 @@ from cri_proxy.doctor.facts.proxy import (
     refusal_of,
     silence_of,
 )
-from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
+from cri_proxy.in_force.report import FilesReport, FileState, JudgedFile
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import CdiView, CostFilesView
 from sysfs.cpuset import CpuSet, NodeSet

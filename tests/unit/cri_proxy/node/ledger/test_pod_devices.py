@@ -8,7 +8,7 @@ from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.status.inventory import inventory_views
+from cri_proxy.node.status.device_usage import inventory_views
 from cri_proxy.state.rows import Saved
 from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.device_policy import policy_with_devices, two_pairs

@@ -9,8 +9,8 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.coordinator import Refusal, RefusalKind
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.status.decision_views import Explanation
 from cri_proxy.node.status.explain_node import MOST_IN_FULL, NOT_KNOWN, not_guaranteed_by
-from cri_proxy.node.status.model import Explanation
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.state.rows import Row
 from policies.base import Rejected, Request

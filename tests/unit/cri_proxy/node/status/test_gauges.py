@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
+from cri_proxy.in_force.report import FilesReport, FileState, JudgedFile
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution, Sample
 from cri_proxy.metrics.metric import Metric, Values

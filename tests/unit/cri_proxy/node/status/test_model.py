@@ -7,16 +7,14 @@ import pytest
 
 from cri_proxy.codec import FLAT, decode, encode
 from cri_proxy.http.routes import build_routes
-from cri_proxy.in_force.file_state import FilesReport, JudgedFile
+from cri_proxy.in_force.report import FilesReport, JudgedFile
+from cri_proxy.node.status.daemon_view import DaemonView
+from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
     CostFilesView,
-    DaemonView,
-    ExplainView,
-    Explanation,
-    FieldView,
     Health,
     MemoryNodeView,
     RefusedView,
@@ -24,8 +22,8 @@ from cri_proxy.node.status.model import (
     StatusView,
 )
 from cri_proxy.state.decisions import DecisionRecord, Granted, GrantMove, HistoryEntry, PinningChange, RankedPool
+from policies.answers import Default, LargestFit, NodeFit
 from policies.base import PoolView
-from policies.policy import Default, LargestFit, NodeFit
 from sysfs.show.cpu_map import CacheDomain, CpuMap, NodeCores, PackageCores
 from tests.fakes.views import FixedDaemon, explanation, status_view
 

@@ -1,6 +1,6 @@
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.plan.result import PlacedContainer, PlannedNode, PlanRefusal, PlanResult
-from policies.policy import LargestFit
+from policies.answers import LargestFit
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.show.cpu_map import cpu_map

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.answers import LargestFit, NodeFit
 from policies.base import Allocations, Decision, DeviceLocality, Placed
-from policies.policy import LargestFit, NodeFit, Policy
+from policies.policy import Policy
 from policies.preferences import Threads
 from policies.topology_aware.capacity.largest_fit import ASKING
 from policies.topology_aware.reason_codes import ReasonCode

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from policies.answers import FreeOnNode
 from policies.base import Allocations, HugePageLimit, Request
-from policies.policy import FreeOnNode, Policy
+from policies.policy import Policy
 from sysfs.descriptions.machine import describe
 from tests.unit.policies.build import BURSTABLE, placed, request, topology_aware
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from policies.answers import Condition
 from policies.base import ContainerKey, CpuKind, Grant, Placed, Request
 from policies.none import NonePolicy
 from policies.options import PolicyOptions
 from policies.pod_share import PodShare
-from policies.policy import Condition
 from policies.topology_aware.supply.demand import SharingRule, sharing_rule
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, fill, four_nodes, options, request, topology_aware
