@@ -12,7 +12,8 @@ from cri_proxy.clock import Clock
 from cri_proxy.http.limits import FairShare
 from cri_proxy.http.messages import Run
 from cri_proxy.http.routes import object_text, status_text
-from cri_proxy.node.status.model import ContainerView, DaemonView, StatusView
+from cri_proxy.node.status.daemon_view import DaemonView
+from cri_proxy.node.status.model import ContainerView, StatusView
 from cri_proxy.steps import Steps, bunches
 from cri_proxy.tasks import Tasks
 

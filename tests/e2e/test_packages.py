@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
@@ -169,3 +170,11 @@ def test_the_rpm_brings_the_same_program(chroot: Chroot, rpm: Path, release: str
     environment = {**os.environ, "CRI_PROXY_REMOVE": "yes"}
     subprocess.run([*base, "--erase", "cri-proxy"], check=True, env=environment, timeout=400)
     assert not chroot.holds("/usr/lib/cri-proxy") and not chroot.holds("/usr/bin/cri-proxy")
+
+
+@pytest.mark.parametrize("release", ["trixie"], indirect=True)  # bookworm's kubectl is of 2020
+def test_kubectl_makes_the_objects_that_are_tested_of_the_overlays(chroot: Chroot) -> None:
+    shutil.copytree(ROOT / "packaging" / "kubernetes", chroot.root / "kubernetes")
+    chroot.run("apt-get -q update && apt-get -q -y install --no-install-recommends kubernetes-client")
+    made = yaml.safe_load_all(chroot.run("kubectl kustomize /kubernetes/overlays/fleet").stdout)
+    assert [*made] == [*yaml.safe_load_all((ROOT / "tests/golden/manifests/fleet.yaml").read_text())]

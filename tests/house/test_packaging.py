@@ -159,7 +159,7 @@ def test_the_rights_for_the_condition_are_apart_and_bound_to_the_own_node() -> N
 
 
 def manifest(name: str) -> dict[str, Any]:
-    text = (ROOT / "packaging" / "kubernetes" / f"{name}.yaml").read_text()
+    text = (ROOT / "packaging" / "kubernetes" / name / "daemonset.yaml").read_text()
     found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")
     return found
 

@@ -1,0 +1,163 @@
+"""What is applied to a cluster: objects that Kubernetes' own schemas accept, and a chart that says the same.
+
+``tests/golden/manifests/fleet.yaml`` is what ``kubectl kustomize packaging/kubernetes/overlays/fleet`` prints;
+tests/e2e/test_packages.py lets kubectl print it again.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from cri_proxy.config.load import parse_config
+from tests.fakes.chart import CHART, TemplateError, rendered, text_of
+from tests.house.test_packaging import PROJECT
+from tests.house.tree import ROOT, files, shown
+
+KUBERNETES = ROOT / "packaging" / "kubernetes"
+FLEET = ROOT / "tests" / "golden" / "manifests" / "fleet.yaml"
+# The oldest and the newest that the manifests are written for.
+VERSIONS = ("1.30", "1.37")
+# Read by programs and not by the API server, so that its schemas have them not.
+NOT_OF_THE_API = {"Kustomization", "KubeSchedulerConfiguration"}
+EVERYTHING = {
+    "configAgent": {"groups": ["realtime"]},
+    "devicePlugin": {"enabled": True},
+    "extender": {"enabled": True},
+}
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+
+
+def manifests() -> Iterator[Path]:
+    """The files with objects; a ConfigMap's own files in an overlay are configurations of ours."""
+    plain = [p for p in files() if p.is_relative_to(KUBERNETES) and p.suffix == ".yaml" and not p.is_relative_to(CHART)]
+    yield from (p for p in plain if p.parent.parent.name != "overlays" or p.name == "kustomization.yaml")
+
+
+def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    found = {(each["kind"], each["metadata"]["name"]): each for each in objects}
+    assert len(found) == len(objects)
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("path", [*manifests(), FLEET], ids=shown)
+def test_an_object_is_as_the_schemas_of_kubernetes_want_it(path: Path, version: str) -> None:
+    objects = documents(path)
+    assert objects
+    for each in objects:
+        if each["kind"] not in NOT_OF_THE_API:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_objects_of_the_chart_are_so_too(version: str) -> None:
+    for values in ({}, EVERYTHING, {"image": {"pullSecrets": ["one", "two"], "pullPolicy": "Always"}}):
+        objects = rendered(values)
+        assert objects
+        for each in objects:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_schemas_refuse_a_wrong_object() -> None:
+    wrong = named(rendered())["DaemonSet", "cri-proxy-config"]
+    wrong["spec"]["template"]["spec"]["toleration"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
+    found = named(rendered(EVERYTHING))
+    for directory in ("config-agent", "device-plugin", "extender"):
+        for plain in documents(KUBERNETES / directory / "daemonset.yaml"):
+            assert found.pop((plain["kind"], plain["metadata"]["name"])) == plain
+    assert found.keys() == {("ConfigMap", "cri-proxy"), ("DaemonSet", "cri-proxy-config-realtime")}
+
+
+def test_the_chart_makes_the_objects_of_the_overlay() -> None:
+    overlay = KUBERNETES / "overlays" / "fleet"
+    settings = {name: (overlay / name).read_text() for name in ("default.yaml", "group.realtime.yaml")}
+    values = {
+        "image": {"repository": "registry.example.com/cri-proxy"},
+        "configuration": {"files": settings},
+        "configAgent": {"groups": ["realtime"]},
+    }
+    assert named(rendered(values)) == named(documents(FLEET))
+
+
+def test_the_chart_leaves_out_what_is_not_wanted() -> None:
+    values = {"configuration": {"create": False}, "configAgent": {"enabled": False}}
+    assert rendered(values) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"image": {"repository": ""}},
+        {"image": {"tag": "a b"}},
+        {"configuration": {"files": {"defaults.yaml": "{}"}}},
+        {"configAgent": {"groups": ["Real Time"]}},
+        {"configAgent": {"maxUnavailable": "0%"}},
+        {"devicePlugins": {"enabled": True}},
+    ],
+)
+def test_the_schema_of_the_values_refuses_a_mistake(values: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        rendered(values)
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (about["version"], about["appVersion"]) == (PROJECT["version"],) * 2
+
+
+def test_every_template_of_the_chart_says_which_manifest_it_is() -> None:
+    for path in (CHART / "templates").iterdir():
+        assert path.read_text().startswith(("{{- /* ", "{{- if ")), shown(path)
+
+
+def test_what_is_applied_again_and_again_holds_no_configuration() -> None:
+    """An overlay makes the ConfigMap of the operator's own files; the example is a file that nothing else names."""
+    applied = [path for path in manifests() if path.parent != KUBERNETES]
+    assert [shown(path) for path in applied for each in documents(path) if each["kind"] == "ConfigMap"] == []
+    assert not any("configuration.yaml" in str(documents(p)) for p in applied if p.name == "kustomization.yaml")
+
+
+def test_every_configuration_that_is_shipped_is_accepted() -> None:
+    (example,) = documents(KUBERNETES / "configuration.yaml")
+    chart = yaml.safe_load((CHART / "values.yaml").read_text())["configuration"]["files"]
+    overlay = [path for path in (KUBERNETES / "overlays").rglob("*.yaml") if path.name != "kustomization.yaml"]
+    assert overlay
+    for text in [*example["data"].values(), *chart.values(), *(path.read_text() for path in overlay)]:
+        parse_config(text, "cluster")
+
+
+def test_an_overlay_names_the_image_once() -> None:
+    for path in (KUBERNETES / "overlays").glob("*/kustomization.yaml"):
+        (overlay,) = documents(path)
+        ((image,), text) = overlay["images"], path.read_text()
+        assert (image["name"], text.count(image["newName"])) == ("cri-proxy", 1)
+        assert image["newTag"] == PROJECT["version"]
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ unknown .a }}", "{{ .b }}", "{{ if .a }}", "{{ end }}", "{{ .a .a }}", "{{ else if .a }}{{ end }}"],
+)
+def test_the_renderer_refuses_what_it_does_not_know(template: str) -> None:
+    with pytest.raises(TemplateError):
+        text_of(template, {"a": 1})
+
+
+def test_the_renderer_cuts_white_space_and_keeps_variables_as_go_does() -> None:
+    """Expected texts are those of Go's text/template."""
+    branch = '{{- if $e }}\n{{- $x = printf "%s%d" $e $i }}\n{{- end }}\n'
+    template = f'{{{{- $x := "a" }}}}\n{{{{- range $i, $e := .l }}}}\n{branch}- {{{{ $x }}}}\n{{{{- end }}}}\n'
+    assert text_of(template, {"l": ["", "b"]}) == "\n- a\n- b1\n"
