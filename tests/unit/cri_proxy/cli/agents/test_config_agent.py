@@ -16,7 +16,7 @@ from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.waiting import holds
 from tests.testbed.daemon import program
 
-MANIFEST = Path(__file__).parents[5] / "packaging" / "kubernetes" / "config-agent.yaml"
+KUBERNETES = Path(__file__).parents[5] / "packaging" / "kubernetes"
 SECONDS = 20
 
 
@@ -90,7 +90,8 @@ async def test_a_copy_is_restored_though_the_clock_is_set_back(words: list[str],
 
 
 def documents() -> dict[str, Any]:
-    return {each["kind"]: each for each in yaml.safe_load_all(MANIFEST.read_text())}
+    texts = [(KUBERNETES / name).read_text() for name in ("config-agent/daemonset.yaml", "configuration.yaml")]
+    return {each["kind"]: each for text in texts for each in yaml.safe_load_all(text)}
 
 
 def test_the_manifest_starts_it_as_it_wants_to_be_started() -> None:

@@ -103,13 +103,13 @@ def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str], words: list[str
 
 
 def manifest() -> dict[str, Any]:
-    (found,) = yaml.safe_load_all((KUBERNETES / "extender.yaml").read_text())
+    (found,) = yaml.safe_load_all((KUBERNETES / "extender" / "daemonset.yaml").read_text())
     spec: dict[str, Any] = found["spec"]["template"]["spec"]
     return spec
 
 
 def scheduler() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((KUBERNETES / "kube-scheduler.yaml").read_text())
+    found: dict[str, Any] = yaml.safe_load((KUBERNETES / "extender" / "kube-scheduler.yaml").read_text())
     return found
 
 
