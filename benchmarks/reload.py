@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, Bench, stop_process
 from benchmarks.installed import PACKAGES, ROOT
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.logs import configure_logging

@@ -42,6 +42,8 @@ if [ "$kind" = test ]; then
     need rpmbuild rpm
     need openssl openssl
     need chromium chromium
+    need zsh zsh
+    need fish fish
 fi
 
 if [ -n "$missing" ]; then

@@ -9,7 +9,8 @@ import re
 import shlex
 from pathlib import Path
 
-from cri_proxy.cli.main import PROG, run_command
+from cri_proxy.cli.help.commands import PROG
+from cri_proxy.cli.main import run_command
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "costs.md"

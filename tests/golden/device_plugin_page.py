@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 from cri_proxy.cli.agents.device_plugin import settings_of
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.clock import SystemClock
 from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
 from cri_proxy.logs import configure_logging

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.config.load import load_config
 from cri_proxy.config.model import known_options
 from cri_proxy.cri.annotations.resource_managers import OF_OTHERS, OF_PEERS

@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from cri_proxy.cli.agents.device_plugin import settings_of
-from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.help.parser import command_parser, load_command
+from cri_proxy.cli.main import run_command
 from cri_proxy.clock import SystemClock
 from cri_proxy.cri.proto import cri_v1_pb2 as cri
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed

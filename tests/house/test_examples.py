@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.help.commands import ROWS
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from tests.house.tree import ROOT, shown
 
 # A daemon of this node, root, a cluster or a driver is needed: the command lines of these are only understood.

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from cri_proxy.cli.admin import DEFAULT_ADMIN
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.device_files.cdi import DIRECTORIES as CDI_DIRECTORIES

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+PROG: Final = "cri-proxy"
+
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
@@ -92,6 +94,9 @@ GROUPS: Final[Mapping[str, tuple[CommandRow, ...]]] = {
             "copy a mounted ConfigMap to a directory of the host, whenever it changes",
             "agents.config_agent",
             has_output=False,
+        ),
+        CommandRow(
+            "completion", "print the completion script of bash, zsh or fish", "help.completion", has_output=False
         ),
         CommandRow("reset", "widen every container back to all CPUs and memory nodes, while the daemon is stopped"),
     ),

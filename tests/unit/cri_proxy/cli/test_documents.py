@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.cli import documents
 from cri_proxy.cli.documents import Document, DocumentOption
-from cri_proxy.cli.main import CommandParser
+from cri_proxy.cli.help.parser import CommandParser
 from cri_proxy.errors import CommandFailed
 from policies.errors import PolicyOptionsError
 from sysfs.documents.forms import one_of, truth, whole

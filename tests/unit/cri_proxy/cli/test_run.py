@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.help.parser import command_parser, load_command
+from cri_proxy.cli.main import run_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.config.cpus import CpuQuantity
 from cri_proxy.errors import ConfigError

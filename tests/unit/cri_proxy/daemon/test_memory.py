@@ -77,7 +77,7 @@ import sys
 import cri_proxy.cli
 from cri_proxy.daemon.memory import load_yaml_of_c, share_dataclass_methods, without_openssl, without_python_messages
 share_dataclass_methods()
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 run = load_command("run")
 args = command_parser("run", run).parse_args(["--config", sys.argv[1]])
 load_yaml_of_c()

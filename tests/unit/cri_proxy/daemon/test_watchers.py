@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.help.parser import command_parser, load_command
+from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import load_config
 from tests.fakes import settable_clock
 from tests.fakes.kubelet_volume import KubeletVolume

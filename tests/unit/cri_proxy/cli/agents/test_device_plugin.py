@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.agents.device_plugin import settings_of
-from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.help.parser import command_parser, load_command
+from cri_proxy.cli.main import run_command
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
 from tests.fakes import settable_clock

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.help.parser import command_parser, load_command
+from cri_proxy.cli.main import run_command
 from cri_proxy.extender.answers import FILTER_PATH, PRIORITIZE_PATH
 from cri_proxy.extender.demand import GPU_RESOURCE
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer
