@@ -24,6 +24,7 @@ maintainer=$(sed -n 's/^Maintainer: //p' $here/control)
 doc=$root/usr/share/doc/cri-proxy
 install -m 644 $here/copyright "$doc/copyright"
 rm "$doc/LICENSE" # copyright says it
+rm -r "$root/usr/share/zsh/site-functions" # Debian's zsh looks in vendor-completions
 mv "$root/usr/lib/cri-proxy/Apache-2.0" "$tree" # Debian has the text in one place, which copyright names
 printf 'cri-proxy (%s) unstable; urgency=medium\n\n  * See changelog.md beside this file.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" |

@@ -39,6 +39,8 @@ install -m 644 $here/compile.py "$lib/compile.py"
 install -m 644 $here/program.py "$lib/cri-proxy"
 install -D -m 755 $here/cri-proxy "$root/usr/bin/cri-proxy"
 
+"$python" $here/man_pages.py "$root" # and the completion scripts
+
 doc=$root/usr/share/doc/cri-proxy
 mkdir -p "$doc/examples"
 # As in the sources, so that links from page to page lead somewhere.

@@ -22,6 +22,7 @@ export SOURCE_DATE_EPOCH
 packaging/node/build.sh "$tree/files" "$architecture"
 install -D -m 644 "$tree/files/usr/lib/cri-proxy/Apache-2.0" "$tree/files/usr/share/licenses/cri-proxy/Apache-2.0"
 rm "$tree/files/usr/lib/cri-proxy/Apache-2.0"
+rm -r "$tree/files/usr/share/zsh/vendor-completions" # the zsh of Fedora and SUSE looks in site-functions
 
 full=$("$python" packaging/node/release.py)
 rpmbuild -bb --quiet --target "$target" --define "_topdir $tree/rpm" --define "laid_out $tree/files" \
