@@ -21,8 +21,8 @@ from policies.devices.links import (
     read_links,
     xgmi_of,
 )
-from sysfs.documents.forms import form
-from sysfs.documents.table import Form, KeyRow, Table
+from sysfs.documents.forms import form, list_shape, scalar_shape
+from sysfs.documents.table import Form, KeyRow, Shape, Table
 
 T = TypeVar("T")
 
@@ -114,7 +114,11 @@ def _matrix(diagonal: Mapping[str, T], parse: Callable[[str], T | None], expecte
             found.append([cell(*each, f"{what}: GPU{i} to GPU{j}", i == j) for j, each in enumerate(words)])
         return found
 
-    return form(read)
+    return form(read, shape=_matrix_shape)
+
+
+def _matrix_shape() -> Shape:
+    return list_shape(lambda: {"anyOf": [list_shape(), scalar_shape()]})
 
 
 def _links(word: str) -> int | None:
@@ -138,7 +142,7 @@ LINKS = Table(
     ),
     KeyRow(
         "text",
-        form(_text),
+        form(_text, shape=scalar_shape),
         "instead of these: what `nvidia-smi topo -m`, `rocm-smi --showtopo`, `amd-smi topology` or "
         "`cri-proxy gpu publish` prints",
     ),

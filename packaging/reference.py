@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write from the code: tables of docs (options, annotations, metrics, ...), the keys of the admission policy.
+"""Write from the code: tables of docs (options, annotations, ...), JSON schemas, the keys of the admission policy.
 
     packaging/reference.py             write them
     packaging/reference.py --check     only compare them; exit status 1 when a page is out of date
@@ -7,6 +7,7 @@
 The text around a table is written by hand, in the page.
 """
 
+import json
 import re
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from pathlib import Path
 from cri_proxy import link_file
 from cri_proxy.cli import select
 from cri_proxy.cli.device_actions import request
+from cri_proxy.cli.help.schemas import SCHEMAS
 from cri_proxy.cli.hint_actions import generate, merge
 from cri_proxy.cli.hint_requests import cpu, devices, memory, offers
 from cri_proxy.config.model import known_options
@@ -38,6 +40,7 @@ from sysfs.documents.table import KeyRow
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
 POLICY = DIRECTORY.parent.parent / "packaging" / "kubernetes" / "annotation-keys.yaml"
+SCHEMA_DIRECTORY = DIRECTORY.parent / "schemas"
 RULE = "|---|"
 # The tables of documents by the place at which they stand; lists end in [], and <> is any key.
 DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
@@ -154,12 +157,21 @@ def with_keys(policy: str) -> str:
     return policy
 
 
+def schema_text(name: str, _: str) -> str:
+    """Return the text of a schema, whatever it was before."""
+    return f"{json.dumps(SCHEMAS[name](), indent=1)}\n"
+
+
 def main(*, is_check: bool) -> int:
     """Write or compare all pages, and the policy."""
     stale = 0
-    written = {DIRECTORY / name: partial(with_rows, rows=rows()) for name, rows in PAGES.items()} | {POLICY: with_keys}
+    written: dict[Path, Callable[[str], str]] = {
+        **{DIRECTORY / name: partial(with_rows, rows=rows()) for name, rows in PAGES.items()},
+        **{SCHEMA_DIRECTORY / f"{name}.json": partial(schema_text, name) for name in SCHEMAS},
+        POLICY: with_keys,
+    }
     for path, change in written.items():
-        before = path.read_text()
+        before = path.read_text() if path.exists() else ""
         after = change(before)
         if before != after and is_check:
             print(f"{path.resolve().relative_to(POLICY.parents[2])} is out of date: run make docs", file=sys.stderr)

@@ -5,16 +5,35 @@ from contextlib import contextmanager, suppress
 
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.costs import CostError, CostLine, CostListing, cost_line, names_of, unique_names
-from sysfs.documents.forms import FIELD
-from sysfs.documents.table import KeyRow
+from sysfs.documents.forms import form, list_shape, scalar_shape
+from sysfs.documents.table import KeyRow, Shape
 
 # Names in all lines, ranges counted by their members. A node with 1,792 CPUs needs 1.6 million when every core lists
 # all CPUs; 4 million are read in 2 seconds and take 100 MiB.
 MAX_NAMES = 4_000_000
 
+
+def _targets_shape() -> Shape:
+    return {"anyOf": [list_shape(), scalar_shape()]}
+
+
+def _under_shape() -> Shape:
+    by_cost = {"type": "object", "additionalProperties": _targets_shape()}
+    return {"anyOf": [by_cost, list_shape(lambda: by_cost)]}
+
+
+def listing_shape() -> Shape:
+    """Return the shape of a mapping from source to costs: ``{SOURCE: {COST: [TARGET, ...]}}``, or a list of these."""
+    return {"type": "object", "additionalProperties": _under_shape()}
+
+
 COSTS = (
-    KeyRow("costs", FIELD, "what the targets of each source cost, as in `{a/x: {10: [a/y]}}`; may be the whole file"),
-    KeyRow("present", FIELD, "instances that need no costs of their own"),
+    KeyRow(
+        "costs",
+        form(lambda field, _: field, shape=listing_shape),
+        "what the targets of each source cost, as in `{a/x: {10: [a/y]}}`; may be the whole file",
+    ),
+    KeyRow("present", form(lambda field, _: field, shape=list_shape), "instances that need no costs of their own"),
 )
 Token = tuple[str, int]
 

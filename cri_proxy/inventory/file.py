@@ -3,6 +3,7 @@
 Every error names file, line, word and remedy. Koordinator's own names of keys are understood in both forms.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.foreign_files.form import FileForm
+from cri_proxy.link_file import LINKS as LINK_TABLES
 from cri_proxy.link_file import links_value, read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices import (
@@ -27,8 +29,20 @@ from policies.devices import (
     VirtualFunction,
     full_name,
 )
-from sysfs.documents.forms import MAX_NODE, TEXT, TRUTH, between, by_name, each, form, one_of, scalar
-from sysfs.documents.table import Form, KeyRow, Table
+from sysfs.documents.forms import (
+    MAX_NODE,
+    TEXT,
+    TRUTH,
+    between,
+    by_name,
+    each,
+    form,
+    list_shape,
+    one_of,
+    scalar,
+    scalar_shape,
+)
+from sysfs.documents.table import Form, KeyRow, Shape, Table
 from sysfs.pci import parse_address
 from sysfs.quantity import parse_bytes
 
@@ -36,7 +50,7 @@ from sysfs.quantity import parse_bytes
 DIALECT: Final = Dialect(max_bytes=4 << 20, max_depth=16, max_nodes=400_000, has_aliases=True)
 PARTITIONS_ANNOTATION: Final = "scheduling.koordinator.sh/gpu-partitions"
 
-_SHORT_RESOURCES: Final = tuple(name.rpartition("/")[2] for name in RESOURCES)
+_SHORT_RESOURCES: Final = tuple(dict.fromkeys(name.rpartition("/")[2] for name in RESOURCES))
 _LABELS: Final = by_name(TEXT)
 
 
@@ -60,7 +74,7 @@ def _once(what: str, parse: Callable[[str], str]) -> Form[str]:
             _note(lines, what, found, field)
         return found
 
-    return Form(read, lambda text: text or None)
+    return Form(read, lambda text: text or None, scalar_shape)
 
 
 _number: Final = between(0, 65535)
@@ -79,6 +93,11 @@ def _resources(field: YamlField, what: str) -> Mapping[str, int]:
     entries = field.entries(what)
     field.mapping((*_SHORT_RESOURCES, *(key for key in entries if "/" in key)), what)
     return {full_name(key): value.parsed(f"{what}.{key}", parse_bytes) for key, value in entries.items()}
+
+
+def _resources_shape() -> Shape:
+    named = f"^(?:{'|'.join(map(re.escape, _SHORT_RESOURCES))})$|/"
+    return {"type": "object", "patternProperties": {named: scalar_shape()}, "additionalProperties": False}
 
 
 def _vf_group(vfs: Iterable[tuple[int | None, str]] = (), labels: Mapping[str, str] | None = None) -> VfGroup:
@@ -125,7 +144,9 @@ DEVICE: Final = Table(
     KeyRow("labels", _LABELS, "what selectors look at"),
     KeyRow("health", TRUTH, "false: it is given to no container", field="is_healthy"),
     KeyRow("vf_groups", each(VF_GROUP), "virtual functions (SR-IOV), by their labels", also=("vfGroups",)),
-    KeyRow("resources", form(_resources), "beside its 100 units; of GPUs: `{gpu-memory: 80Gi}`"),
+    KeyRow(
+        "resources", form(_resources, shape=_resources_shape), "beside its 100 units; of GPUs: `{gpu-memory: 80Gi}`"
+    ),
     KeyRow("root", TEXT, "root complex above it, as `pci0000:3a`", field="path.root", unwritten=""),
     KeyRow("switches", each(TEXT), "bridges and switches above it", field="path.switches", unwritten=()),
     KeyRow("uuid", _once("the uuid", str), "its driver's identifier", also=("id",), unwritten=""),
@@ -150,7 +171,12 @@ def _minors(field: YamlField, what: str) -> tuple[int, ...]:
 
 PARTITION: Final = Table(
     GpuPartition,
-    KeyRow("minors", form(_minors), "its GPUs", "minors is missing; give the GPUs of the partition as a list"),
+    KeyRow(
+        "minors",
+        form(_minors, shape=list_shape),
+        "its GPUs",
+        "minors is missing; give the GPUs of the partition as a list",
+    ),
     KeyRow("score", scalar(_number), "the larger, the better; default 1", also=("allocationScore",)),
     KeyRow("bandwidth", scalar(parse_bytes), "of its ring", also=("ringBusBandwidth",), unwritten=None),
     KeyRow("link", TEXT, "how its GPUs are linked", also=("gpuLinkType",), unwritten=""),
@@ -188,10 +214,15 @@ def _annotated(field: YamlField, what: str) -> tuple[GpuPartition, ...]:
         raise field.refuse(f"{PARTITIONS_ANNOTATION}: {error.problem}") from None
 
 
-LINKS: Final = form(lambda field, _: read_link_document(field), links_value)
+LINKS: Final = form(lambda field, _: read_link_document(field), links_value, LINK_TABLES.shape)
 NODE: Final = Table(
     partial(DeviceInventory, ()),
-    KeyRow("partitions", form(_partitions, _by_size), "by size, which GPUs may go together", unwritten=None),
+    KeyRow(
+        "partitions",
+        form(_partitions, _by_size, by_name(each(PARTITION)).shape),
+        "by size, which GPUs may go together",
+        unwritten=None,
+    ),
     KeyRow("node_labels", _LABELS, "labels of the node that concern its devices", unwritten={}),
     KeyRow("links", LINKS, "how its GPUs are linked", unwritten=None),
     name="the inventory",

@@ -7,7 +7,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.documents.table import Form, plain
+from sysfs.documents.table import Form, Shape, any_shape, or_null, plain
 from sysfs.documents.value import DocumentValue
 from sysfs.known_words import none_of, short_repr
 
@@ -21,14 +21,26 @@ _MAX_DIGITS: Final = 18
 _TRUTHS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def form(read: Callable[..., T], write: Callable[..., object] = plain) -> Form[T]:
+def scalar_shape() -> Shape:
+    """Return the shape of a single value: YAML's words, numbers and true and false are all texts here, as null is."""
+    return {"type": ["string", "number", "boolean", "null"]}
+
+
+def list_shape(item: Callable[[], Shape] = scalar_shape) -> Shape:
+    """Return the shape of a list, or of null, which is an empty one."""
+    return {"type": ["array", "null"], "items": item()}
+
+
+def form(
+    read: Callable[..., T], write: Callable[..., object] = plain, shape: Callable[[], Shape] = any_shape
+) -> Form[T]:
     """Return the form that these functions make, whatever a document is read within."""
-    return Form(lambda field, what, _=None: read(field, what), write)
+    return Form(lambda field, what, _=None: read(field, what), write, shape)
 
 
 def scalar(parse: Callable[[str], T], write: Callable[..., object] = plain) -> Form[T]:
     """Return the form of a single value; ``parse`` raises ValueError."""
-    return Form(lambda field, what, _=None: field.parsed(what, parse), write)
+    return Form(lambda field, what, _=None: field.parsed(what, parse), write, scalar_shape)
 
 
 def truth(text: str) -> bool:
@@ -43,7 +55,7 @@ def truth(text: str) -> bool:
     return _TRUTHS[word]
 
 
-TEXT: Final = form(DocumentValue.text)
+TEXT: Final = form(DocumentValue.text, shape=scalar_shape)
 TRUTH: Final = scalar(truth)
 TEXT_OR_JSON: Final = form(lambda field, what: field.text(what) if field.is_scalar else json.dumps(field.plain()))
 """Of a text whose JSON may be written out, as in annotations of pods."""
@@ -58,7 +70,7 @@ def each(item: Form[T]) -> Form[tuple[T, ...]]:
         parts = enumerate(field.items(what))
         return tuple(item.read(part, what if part.line else f"{what}[{i}]", within) for i, part in parts)
 
-    return Form(read, lambda values: [item.write(value) for value in values])
+    return Form(read, lambda values: [item.write(value) for value in values], lambda: list_shape(item.shape))
 
 
 def or_none(item: Form[T]) -> Form[T | None]:
@@ -66,6 +78,7 @@ def or_none(item: Form[T]) -> Form[T | None]:
     return Form(
         lambda field, what, within=None: None if field.is_null else item.read(field, what, within),
         lambda value: None if value is None else item.write(value),
+        lambda: or_null(item.shape()),
     )
 
 
@@ -76,6 +89,7 @@ def by_name(item: Form[T]) -> Form[dict[str, T]]:
             key: item.read(value, f"{what}.{key}", within) for key, value in field.entries(what).items()
         },
         lambda values: {key: item.write(value) for key, value in values.items()},
+        lambda: {"type": "object", "additionalProperties": item.shape()},
     )
 
 
@@ -88,7 +102,7 @@ def integer(least: int, most: int) -> Form[int]:
             raise field.refuse(f"{what}: expected a whole number from {least} to {most}, got {field.shown()}")
         return number
 
-    return form(read)
+    return form(read, shape=lambda: {"type": "integer", "minimum": least, "maximum": most})
 
 
 def one_of(words: Iterable[W]) -> Callable[[str], W]:
@@ -167,7 +181,7 @@ def node_mask(field: DocumentValue, what: str, machine: int) -> int:
     return mask
 
 
-NODES: Final = Form(node_mask, lambda mask: list(NodeSet(mask)))
+NODES: Final = Form(node_mask, lambda mask: list(NodeSet(mask)), list_shape)
 """Of nodes within a machine."""
 
 

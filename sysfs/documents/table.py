@@ -26,16 +26,32 @@ def plain(value: object) -> object:
     return [plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
+Shape = Mapping[str, object]
+"""A JSON schema (draft 07), or a part of one."""
+
+
+def any_shape() -> Shape:
+    """Return the shape of a value about which nothing is said."""
+    return {}
+
+
 class Form(Generic[T_co]):
     """How a value stands in a document."""
 
-    def __init__(self, read: Callable[..., T_co], write: Callable[..., object] = plain) -> None:
+    def __init__(
+        self,
+        read: Callable[..., T_co],
+        write: Callable[..., object] = plain,
+        shape: Callable[[], Shape] = any_shape,
+    ) -> None:
         """``read`` makes the value of a field, given its name and what the whole document is read within.
 
-        It raises the error of the field. ``write`` makes what JSON has of a value.
+        It raises the error of the field. ``write`` makes what JSON has of a value. ``shape`` is what is not refused for
+        being a list, a mapping or a scalar, or for its keys; more may be refused for what it says.
         """
         self.read = read
         self.write = write
+        self.shape = shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +106,7 @@ class Table(Form[T]):
         ``name`` is the mapping's own in errors, whose keys then stand alone (``a container: name is missing``).
         ``ignored`` are keys without a use; None: any.
         """
-        super().__init__(self._read, self._write)
+        super().__init__(self._read, self._write, self._shape)
         self.rows = rows = rows or rows_of(cast("type", make))
         self._make = make
         self._name = name
@@ -100,6 +116,7 @@ class Table(Form[T]):
         self._missing = [(row.key, row.missing) for row in rows if row.missing]
         self.keys = dict.fromkeys([*(name for row in rows for name in (*row.also, row.key)), *(ignored or ())])
         self._takes_any_key = ignored is None
+        self._ignored = ignored or ()
 
     def _read(self, field: DocumentValue, what: str = "", within: object = None) -> T:
         values = self._values(self.fields(field, what), what, within)
@@ -146,3 +163,30 @@ class Table(Form[T]):
     def _write(self, value: T) -> dict[str, object]:
         found = [(row, attrgetter(row.path)(value)) for row in self.rows]
         return {row.key: row.form.write(item) for row, item in found if item != row.unwritten}
+
+    def _shape(self) -> Shape:
+        properties: dict[str, Shape] = {key: {} for key in self._ignored}
+        for row in self.rows:
+            shape = or_null(row.form.shape())
+            properties[row.key] = {"description": row.text, **shape} if row.text else shape
+            properties |= {name: {"description": f"another name of {row.key}", **shape} for name in row.also}
+        closed: Shape = {} if self._takes_any_key else {"additionalProperties": False}
+        needed = [{"anyOf": [_given(name, row) for name in (row.key, *row.also)]} for row in self.rows if row.missing]
+        return {"type": "object", "properties": properties, **closed, **({"allOf": needed} if needed else {})}
+
+
+def _given(name: str, row: KeyRow) -> Shape:
+    """Return the shape of a mapping in which this name of a row stands, with a value."""
+    has_value: Shape = {} if row.takes_null else {"properties": {name: {"not": {"type": "null"}}}}
+    return {"required": [name], **has_value}
+
+
+def or_null(shape: Shape) -> Shape:
+    """Return the shape of a value that may be null, too.
+
+    >>> or_null({"type": "object"})
+    {'anyOf': [{'type': 'object'}, {'type': 'null'}]}
+    """
+    types = shape.get("type", ())
+    takes_null = not shape or (isinstance(types, list) and "null" in types)
+    return shape if takes_null else {"anyOf": [shape, {"type": "null"}]}

@@ -1,1 +1,1 @@
-"""The texts of the command line: the table of commands, and what shells and man pages have of the parsers."""
+"""The texts of the command line: its commands, and what shells, man pages and editors have of parsers and readers."""
