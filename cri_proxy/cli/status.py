@@ -4,12 +4,14 @@ import argparse
 import sys
 from functools import partial
 
-from cri_proxy.cli.arguments import seconds
+from cri_proxy.cli.arguments import argument, seconds
+from sysfs.cpuset import CpuSet
 
 EXAMPLE = """\
 cri-proxy status
 cri-proxy status --watch
 cri-proxy status --namespace shop --problems
+cri-proxy status --cpu 14
 cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
 _KINDS = ("exclusive", "isolated", "mixed", "shared", "reserved", "preserve")
 _SORTS = ("name", "cpus", "memory", "kind")
@@ -22,6 +24,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_admin_option(parser)
     parser.add_argument("-n", "--namespace", default="", help="only containers of this namespace (default: any)")
     parser.add_argument("--pod", default="", metavar="GLOB", help="only those whose pod or workload has such a name")
+    parser.add_argument(
+        "--cpu",
+        type=argument(CpuSet.parse),
+        default=CpuSet(),
+        metavar="LIST",
+        help="what is on these CPUs (14, 0-3,8): where they are, who owns them, who may run there",
+    )
     parser.add_argument("--pool", default="", help="only this pool, and those below it")
     parser.add_argument("--kind", default="", choices=_KINDS, help="only containers with CPUs of this kind")
     parser.add_argument("--problems", action="store_true", help="only containers that are not as they ask")
@@ -56,10 +65,15 @@ def run(args: argparse.Namespace) -> int:
 
     if args.watch and args.output != "text":
         raise CommandFailed("--watch prints text: poll with -o json instead", 2)
-    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
+    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
     view = filtered(fetch(args.admin, "/api/v1/status", StatusView), wanted)
     if args.watch:
         return _watch(args)
+    if args.cpu:
+        from cri_proxy.cli.render.cpus import render_cpus
+
+        emit(view, args.output, partial(render_cpus, cpus=args.cpu, colours=is_colourful(), width=terminal_width()))
+        return 0
     shape = TreeShape(not args.no_fold, args.sort)
     text = partial(render_status, colours=is_colourful(), width=terminal_width(), shown=shape)
     emit(view, args.output, text)
@@ -79,7 +93,7 @@ def _watch(args: argparse.Namespace) -> int:
     from cri_proxy.node.status.decision_views import ExplainView
     from cri_proxy.node.status.model import StatusView
 
-    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems)
+    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
     fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         watch_lines(fetched, wanted, args.interval)

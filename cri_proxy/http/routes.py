@@ -34,6 +34,7 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
         "/api/v1/status": lambda query: _status(view),
         "/api/v1/topology": lambda query: _topology(view),
         "/api/v1/explain": lambda query: _explain(view, query),
+        "/api/v1/history": lambda query: _history(view, query),
         "/api/v1/config": lambda query: _json(config_json(view.config())),
     }
 
@@ -142,6 +143,16 @@ def _explain(view: DaemonView, query: Query) -> Steps[Response]:
         return (yield from _object(_members(explained), _EXPLAINED_BUNCH))
     near = yield from view.candidates(pod, container or None)
     return _json(encode(replace(explained, candidates=near)), HTTPStatus.NOT_FOUND)
+
+
+def _history(view: DaemonView, query: Query) -> Steps[Response]:
+    """Return what has happened since ``since``, in seconds since the epoch."""
+    try:
+        since_seconds = float(query.get("since", "0"))
+    except ValueError:
+        return _json({"error": f"expected ?since=SECONDS, got {query['since']!r}"}, HTTPStatus.BAD_REQUEST)
+    history = yield from view.history_steps(since_seconds)
+    return (yield from _object(_members(history)))
 
 
 def config_json(config: Config) -> dict[str, Plain]:

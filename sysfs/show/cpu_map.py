@@ -69,6 +69,12 @@ def cpu_map(machine: Machine, *, available: CpuSet, reserved: CpuSet) -> CpuMap:
     return CpuMap(packages, reserved, machine.isolated - unavailable, unavailable, machine.offline)
 
 
+def cpus_of(shown: CpuMap) -> CpuSet:
+    """Return all CPUs of a map, those that are offline too."""
+    cores = [core for package in shown.packages for node in package.nodes for l3 in node.l3 for core in l3.cores]
+    return CpuSet.of_masks((shown.offline.mask, *(core.mask for core in cores)))
+
+
 def _nodes(machine: Machine, package: CpuSet) -> tuple[NodeCores, ...]:
     there = ((node, node.cpus & package) for node in machine.nodes)
     return tuple(NodeCores(node.id, _domains(machine, cpus)) for node, cpus in there if cpus)

@@ -5,8 +5,9 @@ from dataclasses import replace
 from cri_proxy.config.model import Config
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView
+from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView, HistoryView
 from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
+from cri_proxy.node.status.history import events_of
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import (
     CdiView,
@@ -191,6 +192,11 @@ class FixedDaemon:
 
     def topology(self) -> Machine:
         return small_machine()
+
+    def history_steps(self, since_seconds: float) -> Steps[HistoryView]:
+        yield
+        events = events_of(decision_record(), since_seconds)
+        return HistoryView(tuple(sorted(events, key=lambda event: event.at_seconds)), 1_699_999_000.0)
 
     def config(self) -> Config:
         return self._config

@@ -34,6 +34,7 @@ GROUPS: Final[Mapping[str, tuple[CommandRow, ...]]] = {
     "every day": (
         CommandRow("status", "show the running daemon's pools and the containers in them"),
         CommandRow("explain", "say why a container is where it is, or was refused"),
+        CommandRow("events", "list what has happened: placements, moves, refusals, ends, reloads", "watch.events"),
         CommandRow(
             "fit", "ask the running daemon where pods would land now, who would move, or why not; nothing changes"
         ),

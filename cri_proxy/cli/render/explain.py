@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cri_proxy.cli.render.amounts import devices_text, ids_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, paint, paragraph
+from cri_proxy.cli.render.events import event_text
 from cri_proxy.cli.render.pool_tree import use_text
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
@@ -163,17 +164,9 @@ def render_history(history: Sequence[HistoryEntry], *, width: int) -> list[str]:
     """Return the history, a dated entry each."""
     lines: list[str] = []
     for change in history:
-        # A code that its sentence starts with is not repeated.
-        code = "" if change.text.startswith(change.what) else f"{change.what}: "
-        text = f"{moment_text(change.at_seconds)}  {code}{change.text}{_repetitions(change)}"
+        text = f"{moment_text(change.at_seconds)}  {event_text(change)}"
         lines += paragraph(text, "    ", first="  ", width=width)
     return lines
-
-
-def _repetitions(change: HistoryEntry) -> str:
-    if change.last_at_seconds is None:
-        return ""
-    return f" ({change.count} times, last {moment_text(change.last_at_seconds)})"
 
 
 def _change(other: PinningChange) -> str:

@@ -73,12 +73,14 @@ def _nothing_known(view: StatusView) -> StatusView:
     return replace(view, containers=(), refused=(), warnings=(), violations=(), is_ready=True)
 
 
-def watch_lines(fetched: Callable[[], StatusView], wanted: StatusFilter, interval_seconds: float) -> None:
-    """Print the containers, then a line for each change, with its time, until interrupted."""
+def watch_lines(
+    fetched: Callable[[], StatusView], wanted: StatusFilter, interval_seconds: float, *, is_listed: bool = True
+) -> None:
+    """Print the containers, unless not ``is_listed``; then a line for each change with its time, until interrupted."""
     before: StatusView | None = None
     while True:
         view = filtered(with_visible_text(fetched()), wanted)
-        known = before if before is not None else _nothing_known(view)
+        known = before if before is not None else _nothing_known(view) if is_listed else view
         at = moment_text(SystemClock().now_seconds())
         for change in changes(known, view):
             say(f"{at}  {change.container or view.node}: {change.text}")

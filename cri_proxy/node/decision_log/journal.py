@@ -274,8 +274,9 @@ class Journal:
         self.records.happened(row, "drifted", text)
 
     def released(self, row: Row, why: str) -> None:
-        """Log and count a released grant."""
+        """Log, count and note a released grant."""
         self.counters.add(catalog.RELEASED)
+        self.records.released(row, why)
         self._log.info(
             events.RELEASED,
             **_names(row.grant.request),

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.node.status.decision_views import ExplainView
+from cri_proxy.node.status.decision_views import ExplainView, HistoryView
 from cri_proxy.node.status.model import Health, StatusView
 from cri_proxy.steps import Steps
 from sysfs.model import Machine
@@ -31,6 +31,9 @@ class DaemonView(Protocol):
 
         ``container`` and ``namespace`` narrow that down. See ``node.status.explain``.
         """
+
+    def history_steps(self, since_seconds: float) -> Steps[HistoryView]:
+        """Return what has happened since this moment, since the epoch."""
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         """Return the names that are near these words, best first."""

@@ -81,3 +81,25 @@ class ExplainView:
     decisions: tuple[Explanation, ...] = ()
     read_as: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventView(ContainerName):
+    """What has happened to a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
+
+    ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once).
+    """
+
+    at_seconds: float  # since the epoch
+    what: str
+    text: str
+    count: int = 1
+    last_at_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryView:
+    """The events since a moment, oldest first. Those of ended containers are known from ``started_at_seconds`` on."""
+
+    events: tuple[EventView, ...]
+    started_at_seconds: float  # since the epoch: when the daemon started

@@ -10,10 +10,11 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
-from cri_proxy.node.status.decision_views import ExplainView
+from cri_proxy.node.status.decision_views import EventView, ExplainView, HistoryView
 from cri_proxy.node.status.device_usage import held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.node.status.explain_node import Explained, explanations
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
+from cri_proxy.node.status.history import events_of, other_events
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
@@ -76,6 +77,7 @@ class NodeView:
         self._name = name
         self._daemon = daemon or DaemonStatus()
         self._map: tuple[Policy, CpuMap] | None = None
+        self._started_at_seconds = node.context.clock.now_seconds()
 
     def health(self) -> model.Health:
         """Return alive while this answers, and ready when decisions are made and nothing is degraded."""
@@ -199,6 +201,18 @@ class NodeView:
         if record is None and row is not None and row.state in ACTIVE:
             return DecisionRecord(row.grant.request, Outcome.RESTORED, None)
         return record
+
+    def history_steps(self, since_seconds: float) -> Steps[HistoryView]:
+        """Return what has happened since then, oldest first; each step reads a record."""
+        records, last = self._node.context.journal.records, self._daemon.configuration()
+        others = list(other_events(records.ended(), last.last if last is not None else None, since_seconds))
+        found: list[EventView] = []
+        for key in tuple(self._names()):
+            yield
+            if (record := records.get(key)) is not None:
+                found += events_of(record, since_seconds)
+        events = sorted([*found, *others], key=lambda event: event.at_seconds)
+        return HistoryView(tuple(events), self._started_at_seconds)
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         """Return the names that are near these words, best first, in all namespaces."""

@@ -69,3 +69,12 @@ def test_what_does_not_fit_the_window_is_counted() -> None:
     lines = redrawn("\n".join(str(i) for i in range(30)), 10).split("\n")
     assert len(lines) == 10
     assert lines[8].startswith("... 22 more lines")
+
+
+def test_a_cpu_says_who_is_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["status", "--cpu", "2", "--admin", f"{tmp_path}/a.sock"]) == 0
+        assert capsys.readouterr().out.startswith("CPU 2: owned by default/web/c0\n")
+        assert run_command(["status", "--cpu", "2", "-o", "json", "--admin", f"{tmp_path}/a.sock"]) == 0
+        assert json.loads(capsys.readouterr().out)["containers"][0]["name"] == "c0"
+        assert run_command(["status", "--cpu", "x", "--admin", f"{tmp_path}/a.sock"]) == 2

@@ -24,7 +24,7 @@ from cri_proxy.steps import BUNCH, Steps, at_once
 from sysfs.show.as_json import json_value
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import request
-from tests.fakes.views import FixedDaemon, container, status_view
+from tests.fakes.views import FixedDaemon, container, decision_record, status_view
 
 
 def get(path: str, daemon: FixedDaemon | None = None, **query: str) -> Response:
@@ -212,3 +212,11 @@ def test_the_state_of_the_configuration_says_why_the_file_is_not_in_force(
     answer = config_state_route(lambda: view, "n1")({})
     assert isinstance(answer, Response)
     assert json.loads(answer.body) == {"node": "n1", "file": "f", "digest": "ab12", "rejected": rejected}
+
+
+def test_the_history_is_that_since_a_moment() -> None:
+    events = json.loads(get("/api/v1/history", since="1").body)["events"]
+    assert [event["what"] for event in events] == ["placed", *(entry.what for entry in decision_record().history)]
+    assert json.loads(get("/api/v1/history", since="9e9").body)["events"] == []
+    odd = get("/api/v1/history", since="yesterday")
+    assert (odd.status, json.loads(odd.body)["error"]) == (400, "expected ?since=SECONDS, got 'yesterday'")

@@ -9,6 +9,7 @@ from sysfs.show.cpu_map import (
     NodeCores,
     PackageCores,
     cpu_map,
+    cpus_of,
     drawn,
     legend,
     lettered,
@@ -90,3 +91,8 @@ def test_past_the_letters_all_look_alike() -> None:
     assert owned_by_letter([("a", CpuSet.parse("1")), ("b", CpuSet.parse("2"))], {"a": MANY, "b": MANY}) == {
         MANY: CpuSet.parse("1-2")
     }
+
+
+def test_a_map_has_all_cpus_offline_ones_too() -> None:
+    machine = describe({"cores": 4, "offline": "3"})
+    assert str(cpus_of(cpu_map(machine, available=machine.online, reserved=CpuSet()))) == "0-3"

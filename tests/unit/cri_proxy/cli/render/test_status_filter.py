@@ -2,6 +2,7 @@ import pytest
 
 from cri_proxy.cli.render.status_filter import StatusFilter, filtered
 from cri_proxy.errors import CommandFailed
+from sysfs.cpuset import CpuSet
 from tests.fakes.views import status_view
 
 
@@ -33,3 +34,15 @@ def test_a_pool_that_does_not_exist_is_wrong_usage() -> None:
 
 def test_a_filter_is_put_in_words() -> None:
     assert str(StatusFilter("shop", "web*", problems=True)) == "namespace shop, pod web*, with problems"
+
+
+def test_the_containers_that_may_run_on_a_cpu_pass() -> None:
+    shown = filtered(status_view(), StatusFilter(cpus=CpuSet.parse("2")))
+    assert [each.name for each in shown.containers if each.cpus is not None] == ["c0"]
+    assert all(each.cpus is None for each in shown.containers if each.name != "c0")
+
+
+def test_a_cpu_that_does_not_exist_is_wrong_usage() -> None:
+    with pytest.raises(CommandFailed, match="there is no CPU 99; there are CPUs ") as raised:
+        filtered(status_view(), StatusFilter(cpus=CpuSet.parse("2,99")))
+    assert raised.value.status == 2

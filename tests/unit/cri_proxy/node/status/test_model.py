@@ -9,7 +9,7 @@ from cri_proxy.codec import FLAT, decode, encode
 from cri_proxy.http.routes import build_routes
 from cri_proxy.in_force.report import FilesReport, JudgedFile
 from cri_proxy.node.status.daemon_view import DaemonView
-from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView
+from cri_proxy.node.status.decision_views import EventView, ExplainView, Explanation, FieldView, HistoryView
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
@@ -51,7 +51,7 @@ def test_the_fake_is_a_daemon() -> None:
     [
         *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
         *(ExplainView, Explanation, DecisionRecord, PinningChange, RankedPool, FieldView, Granted, GrantMove),
-        *(HistoryEntry, Default, CostFilesView, FilesReport, JudgedFile),
+        *(HistoryEntry, HistoryView, EventView, Default, CostFilesView, FilesReport, JudgedFile),
         *(InventoryFileView, InventoryDeviceView, HolderView),
         *(LargestFit, NodeFit, CpuMap, PackageCores, NodeCores, CacheDomain),
     ],
