@@ -60,9 +60,14 @@ def _question(args: argparse.Namespace, memory_bytes: int) -> str:
 
 def fit_text(view: "FitView") -> str:
     """Return the answer in lines: each container, who moves for it, and how many would not fit."""
+    from cri_proxy.cli.render.columns import paragraph, terminal_width
     from sysfs.text import plural
 
-    lines = [line for each in view.containers for line in _lines(each)]
+    width = terminal_width()
+    lines: list[str] = []
+    for text in (text for each in view.containers for text in _lines(each)):
+        inside = len(text) - len(text.lstrip()) + 4
+        lines += paragraph(text, " " * inside, first="", width=width)
     refused = sum(bool(each.refused) for each in view.containers)
     fits = f"{len(view.containers) - refused} of {plural(len(view.containers), 'container')} would be placed"
     return "\n".join([*lines, f"{fits}; nothing was changed"])

@@ -10,6 +10,7 @@ from cri_proxy.cli.arguments import machine_of
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.load import options_of
 from cri_proxy.errors import CommandFailed
+from cri_proxy.simulate.capture import read_captured
 from cri_proxy.simulate.nodes import NodeChange, changes_of
 from cri_proxy.simulate.plan.nodes import MOST_NODES, Cluster
 from cri_proxy.simulate.plan.orders import worst_of
@@ -59,13 +60,14 @@ def plans_of(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> 
     workloads = [found for name, text in manifests for found in read_workloads(text, name, args.namespace)]
     if not workloads:
         raise CommandFailed("the manifests have no pods: no Pod, Deployment, StatefulSet, DaemonSet or Job")
-    nodes = int(args.nodes) if args.nodes.isdecimal() else 0
+    clusters = _clusters(args)
+    nodes = clusters[0].nodes
     if not 1 <= nodes <= MOST_NODES or not 1 <= args.orders <= MOST_ORDERS:
         raise CommandFailed(f"--nodes goes from 1 to {MOST_NODES}, --orders from 1 to {MOST_ORDERS}", 2)
     arrivals = arrivals_of(workloads, nodes)
     notes = _notes(workloads)
     plans = []
-    for cluster in _clusters(args):
+    for cluster in clusters:
         first = args.random if args.random is not None else None
         seeds = [first, *((first or 0) + number for number in range(1, args.orders))]
         found = worst_of(cluster, arrivals, seeds)
@@ -75,29 +77,49 @@ def plans_of(args: argparse.Namespace, manifests: Sequence[tuple[str, str]]) -> 
 
 def fleet_of(args: argparse.Namespace) -> list[NodeChange]:
     """Return what the configuration changes on each captured node of a directory. Raises CommandFailed."""
-    directory = Path(args.nodes)
-    if args.nodes.isdecimal() or not directory.is_dir():
+    if args.nodes.isdecimal() or not Path(args.nodes).is_dir():
         raise CommandFailed("give FILE, or a directory of captured nodes by --nodes", 2)
     if len(args.config) != 1:
         raise CommandFailed("give one --config: what is to be in force on the captured nodes", 2)
+    return list(changes_of(_archives(Path(args.nodes)), _options(args.config[0])))
+
+
+def _archives(directory: Path) -> list[Path]:
     paths = sorted(path for path in directory.iterdir() if path.name.endswith(".tar.xz"))
     if not paths:
         raise CommandFailed(f"{directory}: no archive FILE.tar.xz of capture --state in it")
-    return list(changes_of(paths, _options(args.config[0])))
+    return paths
 
 
 def _clusters(args: argparse.Namespace) -> list[Cluster]:
     machines, configs = args.machine or ["host"], args.config or [None]
     if len(machines) * len(configs) > 2:
         raise CommandFailed("two machines or two configurations can be compared, not more", 2)
+    if not args.nodes.isdecimal():
+        return _captured_clusters(args, configs)
     found = []
     for machine in machines:
         loaded = machine_of(machine)
         for config in configs:
             title = machine if len(machines) > 1 else str(config) if len(configs) > 1 else ""
-            options = _options(config) if config is not None else {}
+            options = _options(config) if config is not None else None
             source = str(config) if config is not None else "the defaults"
             found.append(Cluster(loaded, title, int(args.nodes), options, args.strategy, source))
+    return found
+
+
+def _captured_clusters(args: argparse.Namespace, configs: Sequence[Path | None]) -> list[Cluster]:
+    """Return the captured nodes of a directory, under each of these configurations, None: that which was in force."""
+    if not Path(args.nodes).is_dir():
+        raise CommandFailed(f"--nodes {args.nodes}: expected a number, or a directory of captured nodes", 2)
+    if args.machine:
+        raise CommandFailed("--machine: without effect on captured nodes, which have their own", 2)
+    captured = tuple(map(read_captured, _archives(Path(args.nodes))))
+    found = []
+    for config in configs:
+        options = _options(config) if config is not None else None
+        title, source = (str(config) if len(configs) > 1 else "", str(config or "what was in force"))
+        found.append(Cluster(captured[0].machine, title, len(captured), options, args.strategy, source, captured))
     return found
 
 

@@ -17,6 +17,7 @@ cri-proxy simulate configs/scenarios/first-steps.yaml
 cri-proxy simulate configs/scenarios/memory.yaml configs/scenarios/neighbours.yaml -o json
 cri-proxy simulate configs/pods/database.yaml --machine '{packages: 2, cores: 16, threads: 2, memory: 64Gi}'
 cri-proxy simulate --nodes captured/ --config new.yaml
+cri-proxy simulate configs/questions/search.yaml --nodes captured/
 helm template my-chart | cri-proxy simulate - --machine node.tar.xz --nodes 12 --config new.yaml --html plan.html"""
 
 GC_THRESHOLDS = (100_000, 20, 100)
@@ -54,8 +55,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--nodes",
         default=_DEFAULTS["nodes"],
         metavar="N|DIRECTORY",
-        help="so many nodes of this machine (default 1); or, without FILE, the archives of capture --state in a "
-        "directory: what --config changes on each",
+        help="so many nodes of this machine (default 1); or the archives of capture --state in a directory: beside "
+        "what stands there, or without FILE what --config changes on each",
     )
     plan.add_argument(
         "--namespace",

@@ -72,12 +72,12 @@ async def _change(captured: CapturedNode, options: Mapping[str, object], found: 
     node.let_stand(captured.saved)
     await node.recover()
     await node.settle()
-    before = _held(node)
+    before = held_on(node)
     problem = await node.replace_options(options)
     await node.settle()
-    after = _held(node)
+    after = held_on(node)
     await node.close()
-    moved = tuple(_moved(before, after)) if not problem else ()
+    moved = tuple(moved_between(before, after)) if not problem else ()
     moved_names = {each.container for each in moved}
     narrowed = sum(
         1
@@ -87,10 +87,12 @@ async def _change(captured: CapturedNode, options: Mapping[str, object], found: 
     found.append(NodeChange(captured.name, count, problem, moved, 0 if problem else narrowed))
 
 
-_Held = Mapping[ContainerKey, tuple[Grant, Pinning]]
+Held = Mapping[ContainerKey, tuple[Grant, Pinning]]
+"""What containers hold, and where they are pinned by that."""
 
 
-def _held(node: SimulatedNode) -> _Held:
+def held_on(node: SimulatedNode) -> Held:
+    """Return what each container of a node holds now."""
     ledger = node.node.context.ledger
     desired = ledger.desired()
     return {row.key: (row.grant, desired[row.key]) for row in ledger.active()}
@@ -100,7 +102,8 @@ def _name(grant: Grant) -> str:
     return str(grant.request.full_name)
 
 
-def _moved(before: _Held, after: _Held) -> Iterator[MovedInFleet]:
+def moved_between(before: Held, after: Held) -> Iterator[MovedInFleet]:
+    """Yield the containers that hold something else than before, or nothing any more."""
     for key, (grant, old) in before.items():
         if key not in after:
             yield MovedInFleet(_name(grant), _text(old), "no place")

@@ -7,12 +7,14 @@ from cri_proxy.cli.render.amounts import cpu_text
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from cri_proxy.simulate.plan.compare import differences
 from cri_proxy.simulate.plan.result import PlannedNode, PlanResult
-from sysfs.show.cpu_map import drawn, legend, lettered, owned_by_letter
+from sysfs.cpuset import CpuSet
+from sysfs.show.cpu_map import MANY, drawn, legend, lettered, owned_by_letter
 from sysfs.text import plural
 
 MOST_REFUSALS = 20
 MOST_DIFFERENCES = 40
 MOST_MAPS = 4
+MOST_MOVES = 10
 _LIMITS = (30, 40, 40)
 
 
@@ -112,7 +114,7 @@ def _node_lines(plan: PlanResult) -> Iterator[str]:
     for node in plan.nodes:
         asked = f"{cpu_text(node.requested_mcpu)} of {cpu_text(node.allocatable_mcpu)}"
         fit = ("-", "-") if node.fit is None else (str(node.fit.cpus), str(node.fit.cpus_with_moves))
-        rows.append(Cells((node.name, str(node.pods), asked, str(node.moves), *fit)))
+        rows.append(Cells((node.name, str(node.pods), asked, str(node.all_moves), *fit)))
     yield from layout(rows, column_widths(rows, (30, 10, 30, 10, 12, 12), flexible=0))
 
 
@@ -120,8 +122,14 @@ def _map_lines(node: PlannedNode, width: int) -> Iterator[str]:
     owners = [(container.name, container.state.owned) for container in node.containers if container.owns_cpus]
     letters = lettered([name for name, _ in owners], {})
     yield node.name
-    yield from drawn(node.map, owned_by_letter(owners, letters), width=width)
-    yield legend(node.map)
+    owned = owned_by_letter(owners, letters)
+    there = CpuSet.of_masks(cpus.mask for cpus in node.standing.values())
+    yield from drawn(node.map, {**owned, **({MANY: owned.get(MANY, CpuSet()) | there} if there else {})}, width=width)
+    yield f"{legend(node.map)}{f'   {MANY} owned before' if there else ''}"
     named = [f"{letter} {name}" for name, letter in letters.items()]
     if named:
         yield from paragraph("   ".join(named), "", width=width)
+    for moved in node.moved[:MOST_MOVES]:
+        yield from paragraph(f"moves {moved.container}: {moved.before} -> {moved.after}", "    ", width=width, first="")
+    if len(node.moved) > MOST_MOVES:
+        yield f"and {plural(len(node.moved) - MOST_MOVES, 'more container')} would move; -o json has them all"

@@ -104,6 +104,9 @@ def _cpu(node: PlannedNode, cpu: int, owner_of: dict[int, str], hues: dict[str, 
     owner = owner_of.get(cpu)
     if owner is not None:
         return f'<div class="cpu owned" style="--hue:{hues[owner]}" title="CPU {cpu}: {_text(owner)}"></div>'
+    there = next((name for name, cpus in node.standing.items() if cpu in cpus), "")
+    if there:
+        return f'<div class="cpu reserved" title="CPU {cpu}: {_text(there)}, which was there"></div>'
     kinds: tuple[tuple[CpuSet, str], ...] = (
         (node.map.reserved, "reserved"),
         (node.map.isolated, "isolated"),

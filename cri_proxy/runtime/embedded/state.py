@@ -140,8 +140,9 @@ class NodeState:
     _pids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
 
     def new_id(self) -> str:
-        """Return 64 hexadecimal digits, the same in every run."""
-        return hashlib.sha256(f"embedded/{next(self._ids)}".encode()).hexdigest()
+        """Return 64 hexadecimal digits, the same in every run, that nothing here has: what was captured stands too."""
+        made = (hashlib.sha256(f"embedded/{number}".encode()).hexdigest() for number in self._ids)
+        return next(each for each in made if each not in self.containers and each not in self.sandboxes)
 
     def new_pid(self) -> int:
         """Return a process id that no other container has."""

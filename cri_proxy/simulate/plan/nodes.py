@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cri_proxy.config.cpus import CpuQuantity
+from cri_proxy.simulate.capture import CapturedNode
 from cri_proxy.simulate.clock import InlineExecutor
+from cri_proxy.simulate.nodes import Held, held_on, moved_between
 from cri_proxy.simulate.outcome import StepOutcome, nodes_of
 from cri_proxy.simulate.plan.pods import PlannedPod
 from cri_proxy.simulate.plan.result import PlacedContainer, PlannedNode, PlanRefusal, PlanResult
-from cri_proxy.simulate.plan.scheduler import NodeLoad, Strategy, allocatable_of, choose_node
+from cri_proxy.simulate.plan.scheduler import NodeLoad, PodRequests, Strategy, allocatable_of, choose_node
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario, Step
 from sysfs.cpuset import NodeSet
@@ -23,14 +25,19 @@ MOST_NODES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """So many equal nodes. ``config`` has the options of the daemon on each, ``source`` names it in errors."""
+    """So many equal nodes, or those that were ``captured``, with what stands on them.
+
+    ``config`` has the options of the daemon on each, None: the defaults, or those that it had; ``source`` names it in
+    errors.
+    """
 
     machine: Machine
     title: str = ""
     nodes: int = 1
-    config: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] | None = None
     strategy: Strategy = "spread"
     source: str = "configuration"
+    captured: tuple[CapturedNode, ...] = ()
 
 
 @dataclass(slots=True)
@@ -43,6 +50,18 @@ class _BusyNode:
     moves: int = 0
     workloads: dict[str, str] = field(default_factory=dict)
     last: StepOutcome | None = None
+    before: Held = field(default_factory=dict)
+
+    async def open(self, captured: CapturedNode | None, config: Mapping[str, object] | None) -> str:
+        """Start the node, with what stood on it when it was captured; return why it cannot take the configuration."""
+        simulated = self.runner.simulated
+        if captured is not None:
+            simulated.let_stand(captured.saved)
+        await self.runner.open()
+        problem = await simulated.replace_options(config) if captured is not None and config is not None else ""
+        await simulated.settle()
+        self.before = held_on(simulated)
+        return problem
 
     async def create(self, arrival: PlannedPod) -> list[PlanRefusal]:
         """Bind the pod to this node and create it there; return what is refused."""
@@ -78,12 +97,16 @@ async def _plan(cluster: Cluster, arrivals: Sequence[PlannedPod], order: str, fo
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
     nodes = [_new_node(cluster, number, arrivals) for number in range(cluster.nodes)]
     try:
-        for node in nodes:
-            await node.runner.open()
-        refused = []
+        refused: list[PlanRefusal] = []
+        notes: dict[str, None] = {}
+        for node, captured in zip(nodes, cluster.captured or [None] * len(nodes), strict=True):
+            if problem := await node.open(captured, cluster.config):
+                notes[f"{node.load.name} stays as it was configured, as it cannot take {cluster.source}: {problem}"] = (
+                    None
+                )
         for arrival in arrivals:
             refused += await _arrive(cluster, nodes, arrival)
-        notes = dict.fromkeys(warning for node in nodes for warning in node.runner.simulated.warnings)
+        notes |= dict.fromkeys(warning for node in nodes for warning in node.runner.simulated.warnings)
         planned = tuple(_planned(node) for node in nodes)
         title, machine = cluster.title, _machine_text(cluster)
         found.append(PlanResult(title, machine, order, len(arrivals), planned, tuple(refused), tuple(notes)))
@@ -95,12 +118,22 @@ async def _plan(cluster: Cluster, arrivals: Sequence[PlannedPod], order: str, fo
 def _new_node(cluster: Cluster, number: int, arrivals: Sequence[PlannedPod]) -> _BusyNode:
     """Return the node of this number; the steps of its scenario say which names are ambiguous."""
     steps = tuple(Step(arrival.create, None, 0) for arrival in arrivals)
-    scenario = Scenario(cluster.source, 0, cluster.machine, cluster.config, steps)
-    runner = ScenarioRunner(scenario)
+    captured = cluster.captured[number] if cluster.captured else None
+    machine, options = cluster.machine, cluster.config or {}
+    if captured is not None:
+        machine, options = captured.machine, captured.options
+    runner = ScenarioRunner(Scenario(cluster.source, 0, machine, options, steps))
     policy, reserved = runner.simulated.policy, runner.simulated.config.reserved.cpu
     # The kubelet's reservation is a quantity, of which ours is the copy.
     asked_mcpu = reserved.mcpu if isinstance(reserved, CpuQuantity) else 1000 * len(policy.reserved)
-    return _BusyNode(NodeLoad(f"node-{number + 1}", allocatable_of(policy.machine, asked_mcpu)), runner)
+    name = captured.name if captured is not None else f"node-{number + 1}"
+    load = NodeLoad(name, allocatable_of(policy.machine, asked_mcpu))
+    if captured is not None:
+        requests = [row.grant.request for row in captured.saved.rows]
+        cpu, memory = (sum(r.cpu_request_mcpu for r in requests), sum(r.memory_request_bytes for r in requests))
+        load.requested = load.scored = PodRequests(cpu, memory)
+        load.pods = len(captured.saved.sandboxes)
+    return _BusyNode(load, runner)
 
 
 async def _arrive(cluster: Cluster, nodes: Sequence[_BusyNode], arrival: PlannedPod) -> list[PlanRefusal]:
@@ -116,6 +149,10 @@ def _planned(node: _BusyNode) -> PlannedNode:
     runner = node.runner
     machine, held = runner.machine, runner.simulated.node.context.ledger.allocations
     policy = runner.simulated.policy
+    after = held_on(runner.simulated)
+    standing = {
+        str(g.request.full_name): g.owned for g, _ in (after[key] for key in node.before if key in after) if g.owned
+    }
     states = node.last.containers if node.last is not None else {}
     placed = []
     for name, state in states.items():
@@ -135,10 +172,15 @@ def _planned(node: _BusyNode) -> PlannedNode:
         node.load.allocatable.mcpu,
         policy.largest_fit(held),
         cpu_map(machine, available=policy.available, reserved=policy.reserved),
+        standing,
+        tuple(moved_between(node.before, after)),
     )
 
 
 def _machine_text(cluster: Cluster) -> str:
+    if cluster.captured:
+        cpus = sum(len(each.machine.online) for each in cluster.captured)
+        return f"{plural(len(cluster.captured), 'captured node')} of {plural(cpus, 'CPU')} with what stands on them"
     machine = cluster.machine
     memory = bytes_text(sum(node.memory_bytes for node in machine.nodes))
     parts = (

@@ -1,12 +1,13 @@
 """The result of a plan as values: who was placed where, who was refused and why, what is left; with its JSON form."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from cri_proxy.codec import encode
+from cri_proxy.simulate.nodes import MovedInFleet
 from cri_proxy.simulate.outcome import ContainerState
 from policies.answers import LargestFit
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.show.cpu_map import CpuMap
 
 
@@ -62,7 +63,9 @@ class PlanRefusal:
 class PlannedNode:
     """A node after all pods have arrived. ``moves`` counts containers that were moved to make room for others.
 
-    ``requested_mcpu`` is what its pods request, of ``allocatable_mcpu``. ``pods`` counts those bound to it.
+    ``requested_mcpu`` is what its pods request, of ``allocatable_mcpu``. ``pods`` counts those bound to it. Of a
+    captured node ``standing`` are the CPUs of containers that were there and own some, ``moved`` are those that were
+    there and hold something else now.
     """
 
     name: str
@@ -73,17 +76,26 @@ class PlannedNode:
     allocatable_mcpu: int
     fit: LargestFit | None
     map: CpuMap
+    standing: Mapping[str, CpuSet] = field(default_factory=dict)
+    moved: tuple[MovedInFleet, ...] = ()
+
+    @property
+    def all_moves(self) -> int:
+        """How many containers made room, those that were there before among them."""
+        return self.moves + len(self.moved)
 
     def json_value(self) -> dict[str, object]:
         """Return what ``simulate -o json`` says of it."""
         return {
             "name": self.name,
             "pods": self.pods,
-            "moves": self.moves,
+            "moves": self.all_moves,
             "requested_mcpu": self.requested_mcpu,
             "allocatable_mcpu": self.allocatable_mcpu,
             "largest_fit": encode(self.fit) if self.fit is not None else None,
             "containers": {container.name: container.json_value() for container in self.containers},
+            "standing": {name: str(cpus) for name, cpus in self.standing.items()},
+            "moved": [encode(each) for each in self.moved],
         }
 
 
@@ -116,7 +128,7 @@ class PlanResult:
     @property
     def moves(self) -> int:
         """How many times a container was moved to make room."""
-        return sum(node.moves for node in self.nodes)
+        return sum(node.all_moves for node in self.nodes)
 
     @property
     def spans(self) -> dict[str, int]:

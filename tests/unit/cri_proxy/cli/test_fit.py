@@ -111,3 +111,11 @@ def test_the_text_names_places_moves_and_refusals() -> None:
         "1 of 2 containers would be placed; nothing was changed",
     ]
     assert "shared CPUs of 1 container\n" in fit_text(FitView((replace(placed, narrowed=1),)))
+
+
+def test_lines_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    reason = "NUMA node #0 gives 4 exclusive CPUs; next would be NUMA node #1, where more is in use"
+    text = fit_text(FitView((ContainerFit("d/web/c", kind="exclusive", cpus="0-3", reasons=(reason,)),)))
+    assert max(map(len, text.splitlines())) <= 60
+    assert "next would be NUMA\n        node #1, where" in text

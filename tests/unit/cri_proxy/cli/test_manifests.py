@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.cli.main import run_command
 from cri_proxy.cli.manifests import is_manifest
-from tests.unit.cri_proxy.simulate.test_capture import captured
+from tests.unit.cri_proxy.simulate.test_capture import STORY, captured
 
 MACHINE = "{packages: 2, cores: 4, memory: 8Gi}"
 POD = (
@@ -203,3 +203,75 @@ def test_without_files_a_directory_and_a_configuration_are_needed(
 ) -> None:
     assert run_command(["simulate", *argv]) == 2
     assert problem in capsys.readouterr().err
+
+
+WORKERS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: worker}
+spec:
+  replicas: 3
+  template:
+    spec:
+      containers:
+      - name: c
+        resources: {requests: {cpu: "3", memory: 64Mi}, limits: {cpu: "3", memory: 64Mi}}
+"""
+
+
+async def test_pods_arrive_beside_what_stands_on_captured_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine of 8 CPUs, of which 1 is reserved, a has 4 with owners and b none."""
+    await captured(tmp_path / "a.tar.xz")
+    await captured(tmp_path / "b.tar.xz", STORY.replace(", count: 2, qos: guaranteed", "").replace('cpu: "2", ', ""))
+    file = tmp_path / "worker.yaml"
+    file.write_text(WORKERS)
+    loop, command = asyncio.get_running_loop(), ["simulate", str(file), "--nodes", str(tmp_path)]
+    assert await loop.run_in_executor(None, run_command, [*command, "-o", "json"]) == 1
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["machine"] == "2 captured nodes of 16 CPUs with what stands on them"
+    a, b = plan["nodes"]
+    assert (a["name"], b["name"]) == ("a", "b")
+    assert [len(node["containers"]) for node in (a, b)] == [0, 2]
+    assert sorted(a["standing"]) == ["default/web-0/c", "default/web-1/c"]
+    assert (a["requested_mcpu"], a["pods"], b["standing"]) == (4100, 3, {})
+    assert plan["refused"][0]["reason"] == "0/2 nodes are available: 2 Insufficient cpu"
+    assert await loop.run_in_executor(None, run_command, command) == 1
+    assert "# owned before" in capsys.readouterr().out
+
+
+async def test_sharers_on_a_captured_node_that_make_room_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, _, _ = STORY.partition("- create")
+    story = f"{head}- create: {{pod: log, count: 2, containers: [{{name: c, cpu_request: 1500m}}]}}"
+    await captured(tmp_path / "a.tar.xz", story)
+    file = tmp_path / "worker.yaml"
+    file.write_text(WORKERS.replace("replicas: 3", "replicas: 1").replace('"3"', '"4"'))
+    loop, command = asyncio.get_running_loop(), ["simulate", str(file), "--nodes", str(tmp_path), "-o", "json"]
+    assert await loop.run_in_executor(None, run_command, command) == 0
+    (node,) = json.loads(capsys.readouterr().out)["nodes"]
+    (moved,) = node["moved"]
+    assert (node["moves"], moved["container"][:12]) == (1, "default/log-")
+    assert node["containers"]["worker-0/c"]["exclusive"] == moved["before"].removeprefix("CPUs ").partition(",")[0]
+
+
+async def test_a_configuration_that_a_captured_node_cannot_take_is_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await captured(tmp_path / "a.tar.xz")
+    (tmp_path / "new.yaml").write_text("reservedResources: {cpu: '8'}\n")
+    (tmp_path / "w.yaml").write_text(WORKERS.replace("replicas: 3", "replicas: 1").replace('"3"', '"2"'))
+    command = ["simulate", str(tmp_path / "w.yaml"), "--nodes", str(tmp_path), "--config", str(tmp_path / "new.yaml")]
+    assert await asyncio.get_running_loop().run_in_executor(None, run_command, command) == 0
+    assert "note: a stays as it was configured, as it cannot take" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [(("--nodes", "x"), "expected a number, or a directory"), (("--nodes", ".", "--machine", "host"), "--machine: ")],
+)
+def test_wrong_nodes_are_wrong_usage(simulate: Simulate, more: tuple[str, ...], problem: str) -> None:
+    status, _, err = simulate(POD.replace("CPUS", "1"), *more, machine="")
+    assert (status, problem in err) == (2, True)

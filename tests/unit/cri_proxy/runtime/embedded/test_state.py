@@ -34,6 +34,13 @@ def test_ids_are_new_each_time_and_the_same_in_every_run() -> None:
     assert {len(i) for i in ids} == {64}
 
 
+def test_an_id_that_stands_here_already_is_not_given_again() -> None:
+    """As of a captured node, whose runtime may have been an embedded one too."""
+    first, second = (NodeState(small_machine(), lambda: 1).new_id() for _ in range(2))
+    assert first == second
+    assert node_with(first).new_id() != first
+
+
 @pytest.mark.parametrize(
     ("short", "full"),
     [
