@@ -22,6 +22,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or draw the machine. Raises SysfsBaseError, ConfigError and CommandFailed."""
     from cri_proxy.cli.output import emit
+    from cri_proxy.cli.render.columns import terminal_width
     from sysfs.show.as_json import json_value
     from sysfs.show.outline import outline
     from sysfs.show.picture import picture
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.config is not None:
         machine = _as_configured(machine, args.config)
     if args.svg is None:
-        emit(machine, args.output, lambda known: outline(known).rstrip(), plain=json_value)
+        emit(machine, args.output, lambda known: outline(known, terminal_width()).rstrip(), plain=json_value)
         return 0
     write_text(args.svg, picture(machine))
     return 0

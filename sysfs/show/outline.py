@@ -12,6 +12,8 @@ from sysfs.text import plural
 
 WIDTH = 110
 _ORDER = ("package", "die", "NUMA", "L3")  # of the names of one branch
+_BRANCH, _LAST_BRANCH, _ALONG, _NO_BRANCH = "├─ ", "└─ ", "│  ", "   "
+_SHORTEST_LIST = 48
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -141,39 +143,50 @@ def irregularities(machine: Machine) -> tuple[str, ...]:
     return tuple(found)
 
 
-def outline(machine: Machine) -> str:
-    """Return the machine as text: tree, distances, devices and notes, in lines of at most WIDTH where possible."""
+def outline(machine: Machine, width: int = WIDTH) -> str:
+    """Return the machine as text: tree, distances, devices and notes, in lines of at most this width where possible.
+
+    Lines break between words; a word, and a row of the table of distances, may be wider.
+    """
     memory = sum(n.memory_bytes for n in machine.nodes)
-    lines = [
+    head = [
         f"{plural(len(machine.packages), 'package')}, {plural(len(machine.nodes), 'NUMA node')}, "
         f"{plural(len(machine.cores), 'core')}, {plural(len(machine.cpus), 'CPU')}, {shown_bytes(memory)} of memory",
         f"online {machine.online}, offline {machine.offline or 'none'}, "
         f"isolated {machine.isolated or 'none'}{' (in brackets below)' * bool(machine.isolated)}",
-        "",
     ]
+    lines = [line for text in head for line in _wrapped(text, width)]
+    lines.append("")
     for branch in branches(machine):
-        lines += _lines(machine, branch)
+        lines += _lines(machine, branch, width)
     lines += ["", *_distances(machine)]
-    lines += _devices(machine)
+    lines += _devices(machine, width)
     remarks = (*irregularities(machine), *machine.notes)
-    lines += ["", "notes", *(f"  {remark}" for remark in remarks)] if remarks else []
+    lines += ["", "notes"] if remarks else []
+    lines += [line for remark in remarks for line in _wrapped(f"  {remark}", width)]
     return "\n".join(lines) + "\n"
 
 
-def _lines(machine: Machine, branch: Branch) -> list[str]:
+def _wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
+    """Return a text in lines that break between words, further lines behind ``indent``."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+
+def _lines(machine: Machine, branch: Branch, width: int) -> list[str]:
     """Return the lines of a branch and everything below it."""
-    cpus = (f"CPUs {_shortened(branch.cpus)}",) if branch.cpus else ()
-    lines = ["  ".join([" = ".join(branch.names), *cpus, *branch.facts])]
-    blocks = [_cores(machine, branch.cores)] if branch.cores else []
-    blocks += [_lines(machine, child) for child in branch.children]
+    cpus = (f"CPUs {_shortened(branch.cpus, width)}",) if branch.cpus else ()
+    lines = _wrapped("  ".join([" = ".join(branch.names), *cpus, *branch.facts]), width)
+    inside = width - len(_BRANCH)
+    blocks = [_cores(machine, branch.cores, inside)] if branch.cores else []
+    blocks += [_lines(machine, child, inside) for child in branch.children]
     for block in blocks:
         is_last = block is blocks[-1]
-        lines.append(("└─ " if is_last else "├─ ") + block[0])
-        lines += [("   " if is_last else "│  ") + line for line in block[1:]]
+        lines.append((_LAST_BRANCH if is_last else _BRANCH) + block[0])
+        lines += [(_NO_BRANCH if is_last else _ALONG) + line for line in block[1:]]
     return lines
 
 
-def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
+def _cores(machine: Machine, cores: Sequence[Core], width: int) -> list[str]:
     """Return the thread siblings of each core; e marks efficiency cores, brackets isolated CPUs."""
     kinds = {cpu.id: cpu.kind for cpu in machine.cpus}
     words = []
@@ -181,7 +194,7 @@ def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
         mark = "e" if kinds[min(core.cpus)] is CoreKind.EFFICIENCY else ""
         words.append(mark + ",".join(f"[{cpu}]" if cpu in machine.isolated else str(cpu) for cpu in core.cpus))
     head = f"{plural(len(cores), 'core')}: "
-    return textwrap.wrap(head + " ".join(words), WIDTH - 20, subsequent_indent=" " * len(head), break_on_hyphens=False)
+    return _wrapped(head + " ".join(words), width, " " * len(head))
 
 
 def _distances(machine: Machine) -> list[str]:
@@ -192,7 +205,7 @@ def _distances(machine: Machine) -> list[str]:
     return [head, *rows]
 
 
-def _devices(machine: Machine) -> list[str]:
+def _devices(machine: Machine, width: int) -> list[str]:
     """Return a line per device that is no bridge (class 06), with its path from the host bridge."""
     devices = [d for d in machine.devices if d.class_code >> 16 != 6]
     if not devices:
@@ -202,13 +215,13 @@ def _devices(machine: Machine) -> list[str]:
         node = f"node {d.node}" if d.node >= 0 else "no node"
         virtual = f"  (virtual function of {d.physical_function})" if d.physical_function else ""
         kind = f"{class_words(d.class_code)} ({d.class_code:06x})"
-        lines.append(f"  {d.address}  {kind}  {node}  {' > '.join(d.bridges)}{virtual}")
+        lines += _wrapped(f"  {d.address}  {kind}  {node}  {' > '.join(d.bridges)}{virtual}", width, " " * 16)
     return lines
 
 
-def _shortened(cpus: CpuSet) -> str:
-    """Return a CPU list that fits in a line; the lines of the cores name every CPU."""
-    text = str(cpus)
-    if len(text) <= 48:
+def _shortened(cpus: CpuSet, width: int) -> str:
+    """Return a CPU list that fits in half a line; the lines of the cores name every CPU."""
+    text, most = str(cpus), max(_SHORTEST_LIST, width // 2)
+    if len(text) <= most:
         return text
-    return f"{text[: text.rindex(',', 0, 40)]},... ({len(cpus)} CPUs)"
+    return f"{text[: text.rindex(',', 0, most - 8)]},... ({len(cpus)} CPUs)"

@@ -1,5 +1,6 @@
 from hypothesis import given, settings
 
+from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from sysfs.show.outline import Branch, branches, irregularities, outline, shown_bytes
 from tests.fakes.machines import machines, merge_nodes, small_machine
@@ -76,3 +77,20 @@ def test_sizes_have_about_three_digits() -> None:
         "470 MiB",
         "5 PiB",
     ]
+
+
+def test_lines_are_as_wide_as_asked_and_break_between_words() -> None:
+    machine = describe({"packages": 2, "cores": 24, "threads": 2, "numbering": "split", "isolated": "3,5,7,9,11,13,15"})
+    narrow, wide = (outline(machine, width).partition("\ndistance")[0] for width in (60, 10_000))
+    assert max(map(len, narrow.splitlines())) <= 60
+    words = [line.replace("│", "").replace("├─", "").replace("└─", "").split() for line in (narrow, wide)]
+    assert words[0] == words[1]
+    assert len(wide.splitlines()) == 7
+
+
+def test_a_long_list_of_cpus_is_cut_where_there_is_no_room_for_it() -> None:
+    machine = describe(
+        {"packages": 2, "cores": 64, "numbering": "split", "offline": "1,5,9,13,17,21,25,29,33,37,41,45,49"}
+    )
+    assert ",... (51 CPUs)" in outline(machine, 60)
+    assert "..." not in outline(machine, 10_000)
