@@ -6,10 +6,14 @@ Terms and files: Documentation/admin-guide/cputopology.rst, Documentation/ABI/st
 Documentation/ABI/testing/sysfs-devices-system-cpu of the kernel.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sysfs.cpuset import CpuSet, NodeSet
+
+UNKNOWN_DISTANCE = 255
+"""A distance between nodes that the firmware does not give; no other is larger."""
 
 
 class MemoryKind(StrEnum):
@@ -107,11 +111,10 @@ class NumaNode:
         return max(0, self.memory_bytes - taken_bytes)
 
     def distance_to(self, node: int) -> int:
-        """Return the distance to another node by the firmware's SLIT (10 = local); 255 when unknown."""
-        for other, distance in self.distances:
-            if other == node:
-                return distance
-        return 255
+        """Return the distance to another node by the firmware's SLIT (10 = local)."""
+        i = bisect_left(self.distances, (node,))
+        is_known = i < len(self.distances) and self.distances[i][0] == node
+        return self.distances[i][1] if is_known else UNKNOWN_DISTANCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class PoolTree:
     by_name: Mapping[str, int]
     by_hardware: Mapping[int, int]  # CPU mask of a domain -> its pool
     cores: tuple[int, ...]  # masks of the online CPUs of each core that lies inside one domain
+    in_cores: int  # mask of all CPUs of these cores
     smallest_core: int  # the fewest threads of a core
     threads_per_core: int  # the most
     sibling_shifts: Shifts
@@ -111,6 +112,7 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
     _add(pools, site, domains.root, ())
     cores = [c.cpus.mask for c in machine.cores]
     nested = cores_inside(domains.root)
+    inside = tuple(core for core in cores if core in nested)
     sizes = [core.bit_count() for core in cores]
     shifts = sibling_shifts(cores)
     return PoolTree(
@@ -119,7 +121,8 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         pools=tuple(pools),
         by_name=MappingProxyType({p.name: p.index for p in pools}),
         by_hardware=MappingProxyType({p.hardware: p.index for p in pools}),
-        cores=tuple(core for core in cores if core in nested),
+        cores=inside,
+        in_cores=sum(inside),  # cores are disjoint
         smallest_core=min(sizes),
         threads_per_core=max(sizes),
         sibling_shifts=shifts,

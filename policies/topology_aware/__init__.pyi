@@ -2,10 +2,10 @@ from policies.topology_aware.claims.budget import unpaid_claims as unpaid_claims
 from policies.topology_aware.devices.cost_choice import SELECT as SELECT
 from policies.topology_aware.devices.held import DeviceClaim as DeviceClaim
 from policies.topology_aware.devices.held import held_twice as held_twice
+from policies.topology_aware.keys.score import MEANINGS as MEANINGS
+from policies.topology_aware.keys.score import WHY_WORSE as WHY_WORSE
 from policies.topology_aware.options import SYSTEM_NAMESPACE as SYSTEM_NAMESPACE
 from policies.topology_aware.options import TopologyAwareOptions as TopologyAwareOptions
 from policies.topology_aware.policy import TopologyAware as TopologyAware
 from policies.topology_aware.reason_codes import ReasonCode as ReasonCode
-from policies.topology_aware.score import MEANINGS as MEANINGS
-from policies.topology_aware.score import WHY_WORSE as WHY_WORSE
 from policies.topology_aware.supply.memory_account import promised_bytes as promised_bytes

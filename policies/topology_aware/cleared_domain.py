@@ -15,11 +15,11 @@ from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.spread import domains_of, fewest_domains
 from policies.topology_aware.explain import PoolChoice
+from policies.topology_aware.keys.score import Key
 from policies.topology_aware.memory.home import in_pools
 from policies.topology_aware.migration import Clearing, Move, with_shares_in_root
-from policies.topology_aware.pinning import count_changed
+from policies.topology_aware.pinning import OtherGrants, count_changed
 from policies.topology_aware.ranking import Ranking
-from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Room, room_of
 
@@ -109,13 +109,15 @@ def _as_good(context: PlacementContext, ranking: Ranking, name: str) -> Iterator
     """Yield the pools of each level, the deepest first, that are as good as this one before size counts."""
     pools, keys, here = context.tree.pools, ranking.keys, context.tree.named(name)
     least = keys[here.index][1:_DEPTH]
-    good = [i for i in ranking.order if keys[i][1:_DEPTH] >= least and pools[i].depth >= here.depth]
+    # No more keys are made than are needed: only these that may be as good by their first fields.
+    may_be = [i for i, head in enumerate(ranking.heads) if head[1:] >= least[: len(head) - 1]]
+    good = [i for i in may_be if keys[i][1:_DEPTH] >= least and pools[i].depth >= here.depth]
+    good.sort(key=keys.__getitem__, reverse=True)
     for depth in sorted({pools[i].depth for i in good}, reverse=True):
         yield sorted((i for i in good if pools[i].depth == depth), key=lambda i: context.supply.granted_mcpu[i])
 
 
 def _updates(context: PlacementContext, moved: tuple[Grant, ...], owned: int) -> int:
     """Return how many others get another pinning if these move and these CPUs are owned."""
-    by_container = {g.container: g for g in moved}
-    pairs = [(g, by_container.get(g.container, g) if moved else g) for g in context.others]
-    return count_changed(context.supply, context.supply.owning(owned), pairs, context.options)
+    others = OtherGrants(context.others, moved)
+    return count_changed(context.supply, context.supply.owning(owned), others, context.options)

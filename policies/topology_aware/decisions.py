@@ -9,7 +9,7 @@ from policies.topology_aware import reasons
 from policies.topology_aware.devices.held import claims_of, with_claims_counted
 from policies.topology_aware.devices.step import join
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pinning import Pinned, changed_pinnings, pinning_of
+from policies.topology_aware.pinning import OtherGrants, Pinned, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.rebalance import with_rebalanced
 from policies.topology_aware.supply.context import PlacementContext, context_of, grants_of, without_kept
@@ -67,9 +67,15 @@ class Decisions:
         placement = place(context)
         if context.kept:
             placement = _with_kept(context, placement)
-        if isinstance(placement, Placed) and placement.grant.exclusive and context.others:
-            placement = with_rebalanced(context, held, placement)
-        return self._complete(held, context, placement)
+        if isinstance(placement, Rejected):
+            return placement
+        after = _supply_with(context, placement)
+        if placement.grant.exclusive and context.others:
+            rebalanced = with_rebalanced(context, held, placement, after)
+            if rebalanced.moved != placement.moved:
+                after = _supply_with(context, rebalanced)
+            placement = rebalanced
+        return self._completed(held, context, placement, after)
 
     def decide_running(self, held: Allocations, request: Request, *, devices: tuple[DeviceGrant, ...]) -> Decision:
         """Decide where a container goes that runs already: with these devices but those of others, and no more."""
@@ -106,18 +112,24 @@ class Decisions:
         """Return the decision with the pinnings that follow from it."""
         if isinstance(placement, Rejected):
             return placement
+        return self._completed(held, context, placement, _supply_with(context, placement))
+
+    def _completed(self, held: Allocations, context: PlacementContext, placement: Placed, after: Supply) -> Placed:
+        """Return the placement with the pinnings that follow from the supply with it."""
         before = self.supply(held)
-        moved = {grant.container: grant for grant in placement.moved}
-        was = grants_of(context.others, moved)
-        after = context.supply.minus(*was).plus(*placement.moved, placement.grant)
-        now = {id(grant): moved[grant.container] for grant in was}
-        pairs = ((grant, now.get(id(grant), grant)) for grant in context.others)
-        updates = changed_pinnings(before, after, pairs, self.options)
+        updates = changed_pinnings(before, after, OtherGrants(context.others, placement.moved), self.options)
         why = placement.reasons
         if updates:
             why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
         pinning = pinning_of(placement.grant, after, after.effective(), self.options)
         return replace(placement, pinning=pinning, updates=updates, reasons=why)
+
+
+def _supply_with(context: PlacementContext, placed: Placed) -> Supply:
+    """Return the supply with this placement."""
+    moved = placed.moved
+    was = grants_of(context.others, {grant.container for grant in moved})
+    return context.supply.changed(was, (*moved, placed.grant))
 
 
 def _with_kept(context: PlacementContext, placement: Decision) -> Decision:

@@ -1,6 +1,6 @@
 """Build the reasons of a placement, the ``Rejected`` of a refusal, and the ranking with each pool's outcome."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -11,11 +11,11 @@ from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
 from policies.topology_aware.cpus.retained import keeps_enough
+from policies.topology_aware.keys.score import WHY_WORSE, deciding_field, ranked
 from policies.topology_aware.locality.devices import far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.packing import strategy_of
 from policies.topology_aware.ranking import Ranking
-from policies.topology_aware.score import WHY_WORSE, deciding_field, ranked
 from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Room
@@ -58,9 +58,10 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     if owned.mask & ~offer.keep:
         why.append(reasons.cpus_picked(owned, found.taken.why))
     why += _unmet_wishes(context, ranking, found)
-    rest = [i for i in ranking.order if ranking.keys[i] < ranking.keys[found.best]]
-    runner_up = pools[rest[0]].name if rest else ""
-    why_next = _why_worse(context, ranking, rest[0], found.best) if rest else ""
+    here = ranking.keys[found.best]
+    second = next((i for i in ranking.best_first() if ranking.keys[i] < here), None)
+    runner_up = pools[second].name if second is not None else ""
+    why_next = _why_worse(context, ranking, second, found.best) if second is not None else ""
     gives = reasons.given_text(offer.sliced, offer.isolated, context.demand.shared_mcpu)
     why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, why_next))
     return tuple(why)
@@ -68,24 +69,32 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
 
 def _unmet_wishes(context: PlacementContext, ranking: Ranking, found: PoolChoice) -> Iterator[Reason]:
     """Yield why the container is not where its affinities draw it most, and why it is not near its devices."""
-    pools, keys, here = context.tree.pools, ranking.keys, ranking.keys[found.best]
-    wanted = max(ranking.order, key=lambda i: keys[i].affinity)
-    if keys[wanted].affinity > here.affinity and not here.previous:
+    pools, heads, here = context.tree.pools, ranking.heads, ranking.heads[found.best]
+    most = max(heads[i].affinity for i in ranking.order)
+    if most > here.affinity and not here.previous:
+        wanted = _first(ranking, [i for i in ranking.order if heads[i].affinity == most])
         yield reasons.affinity_unmet(pools[wanted].name, _why_not(context, ranking, wanted, found.best))
     if not context.request.localities:
         return
-    nearest = max((i for i in ranking.order if keys[i].fits), key=lambda i: keys[i].hints, default=found.best)
+    fitting = [i for i in ranking.order if ranking.fits(i)]
+    most = max((heads[i].hints for i in fitting), default=here.hints)
     owned = found.taken.exclusive | found.taken.isolated
-    for far in far_devices(context, ranking.room, pools[found.best], owned)[:_SOME_DEVICES]:
+    for far in far_devices(context, ranking.room, ranking.keys.load, pools[found.best], owned)[:_SOME_DEVICES]:
         why = "" if far.has_room else "there is no room for it there"
-        if keys[nearest].hints > here.hints:
+        if most > here.hints:
+            nearest = _first(ranking, [i for i in fitting if heads[i].hints == most])
             why = f"{pools[nearest].name} {_why_not(context, ranking, nearest, found.best)}"
         yield reasons.locality_unmet(far.source, _where(context, far.cpus), why)
 
 
+def _first(ranking: Ranking, places: Sequence[int]) -> int:
+    """Return the best of these pools."""
+    return max(places, key=ranking.keys.__getitem__)
+
+
 def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
     """Return why this pool was not chosen although it is better in one field, as the end of a sentence."""
-    if not ranking.keys[pool].fits:
+    if not ranking.fits(pool):
         return f"is {_why_unfit(context, ranking, pool)}"
     if ranking.keys[pool] > ranking.keys[chosen]:
         return "could not give what is asked after all"
@@ -116,11 +125,14 @@ def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice 
             outcomes.append("chosen")
         elif found is not None and i == found.best:
             outcomes.append(f"best; {found.pool.name} is above it, as requested")
-        elif ranking.keys[i].fits:
+        elif ranking.fits(i):
             outcomes.append("not tried")
         else:
             outcomes.append(_why_unfit(context, ranking, i))
-    return ranked([p.name for p in context.tree.pools], ranking.keys, outcomes)
+    pools, order = context.tree.pools, ranking.order
+    if len(order) < len(pools):
+        order = tuple(sorted(range(len(pools)), key=ranking.keys.__getitem__, reverse=True))
+    return ranked([pool.name for pool in pools], ranking.keys, outcomes, order)
 
 
 def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:

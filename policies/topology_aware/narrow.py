@@ -13,11 +13,12 @@ from itertools import islice
 from policies.base import Allocations, CpuKind, Grant
 from policies.hardware.pools import Pool
 from policies.preferences import CpuPriority
+from policies.topology_aware.keys.pool_keys import FixedScores
 from policies.topology_aware.memory.home import Homes, home_zone, is_ours
 from policies.topology_aware.memory.reinstate import widened_for_promises
 from policies.topology_aware.memory.spill import respilled
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.ranking import fixed_scores_of, rank
+from policies.topology_aware.ranking import rank
 from policies.topology_aware.supply.context import context_of
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.memory_account import MemoryAccount, promise_of, promised_bytes
@@ -97,7 +98,7 @@ def _in_best_pool(options: TopologyAwareOptions, held: Allocations, supply: Supp
         demand = replace(demand, isolation=Isolation.NO)
     context = replace(context, demand=demand)
     room = room_of(context.supply, keep_busy=False)
-    keys = rank(context, fixed_scores_of(context), room, room).keys
+    keys = rank(context, FixedScores(context), room, room).keys
     best = max(_pools_with(supply, grant), key=lambda pool: keys[pool.index])
     return replace(grant, pool=best.name) if keys[best.index].fits and best.name != grant.pool else None
 

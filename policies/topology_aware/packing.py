@@ -24,15 +24,18 @@ def strategy_of(context: PlacementContext) -> PoolStrategy:
 class Filling:
     """How the machine fills up with one container: its strategy, and what is in use in each pool.
 
-    ``used_mcpu`` is what is owned, and asked for of shared CPUs (``Load.inside``). ``is_tight``: the container owns
-    CPUs, and more than half of the machine is in use with it. Then the pool with the least left that has room comes
-    first: whole domains stay for those that are as large.
+    ``is_tight``: the container owns CPUs, and more than half of the machine is in use with it. Then the pool with the
+    least left that has room comes first: whole domains stay for those that are as large.
     """
 
     context: PlacementContext
+    load: Load
     strategy: PoolStrategy
-    used_mcpu: tuple[int, ...]
     is_tight: bool
+
+    def used_mcpu(self, pool: int) -> int:
+        """Return what is owned of a pool, and asked for of its shared CPUs."""
+        return _used_mcpu(self.context, self.load, pool)
 
     def choice(self, pool: Pool, offer: Offer) -> int:
         """Return ``Key.choice``; 0 everywhere under ``spread``."""
@@ -57,7 +60,7 @@ class Filling:
         if self.is_tight:
             return (-_free_mcpu(supply, pool.index), _free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0)
         # Of pools that are used as much one with fewer reserved CPUs.
-        return *(-self.used_mcpu[i] for i in path), pool.sharable.bit_count()
+        return *(-self.used_mcpu(i) for i in path), pool.sharable.bit_count()
 
     def _packed(self, pool: Pool, offer: Offer) -> int:
         """Prefer the pool with the least left; of those the one in the fullest wider pool (``left``).
@@ -74,13 +77,14 @@ class Filling:
 
 def filling_of(context: PlacementContext, load: Load) -> Filling:
     """Return how the machine fills up with this container."""
-    supply, demand = context.supply, context.demand
-    asked_of = zip(context.tree.pools, load.inside, strict=True)
-    used = tuple(1000 * (supply.owned & pool.cpus).bit_count() + inside for pool, inside in asked_of)
-    after = used[0] + 1000 * demand.whole + demand.shared_mcpu
-    root = context.tree.root
+    demand, root = context.demand, context.tree.root
+    after = _used_mcpu(context, load, root.index) + 1000 * demand.whole + demand.shared_mcpu
     is_tight = demand.whole > 0 and 2 * after > 1000 * (root.sharable | root.isolated).bit_count()
-    return Filling(context, strategy_of(context), used, is_tight)
+    return Filling(context, load, strategy_of(context), is_tight)
+
+
+def _used_mcpu(context: PlacementContext, load: Load, pool: int) -> int:
+    return 1000 * (context.supply.owned & context.tree.pools[pool].cpus).bit_count() + load.inside[pool]
 
 
 def _balanced(context: PlacementContext, pool: Pool, offer: Offer) -> int:

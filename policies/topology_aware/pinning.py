@@ -1,17 +1,21 @@
 """Derive the pinning of every container from all grants, what a change of grants changes, and pools from cpusets."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from operator import or_
+from itertools import compress
+from operator import attrgetter, not_, or_
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Request, Update
 from policies.hardware.siblings import one_thread_per_core, siblings_of
 from policies.preferences import Threads
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.supply.context import grants_of
 from policies.topology_aware.supply.demand import has_overflowed
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet, changes_between
+
+_POOL = attrgetter("pool")
 
 
 def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
@@ -73,9 +77,10 @@ class Pinned:
     def with_grants(self, grants: tuple[Grant, ...], supply: Supply, options: TopologyAwareOptions) -> "Pinned":
         """Return the pinnings with these grants in place of the former ones; only what may differ is derived again."""
         gone, come = changes_between(self.grants, grants)
-        effective, moves = supply.effective(), _Moves.between(self.supply, supply)
+        effective = supply.effective()
+        moves = _Moves.between(self.supply, supply, self.supply.effective(), effective)
         if moves.is_any:
-            come = (*come, *(grant for grant in grants if moves.touches(grant)))
+            come = (*come, *moves.touched(grants))
         pinnings = dict(self.pinnings)
         for grant in gone:
             del pinnings[grant.container]
@@ -84,31 +89,39 @@ class Pinned:
         return Pinned(grants, supply, pinnings)
 
 
+@dataclass(frozen=True, slots=True)
+class OtherGrants:
+    """The grants of others, sorted by container, and those of them that change, as they are afterwards."""
+
+    grants: Sequence[Grant]
+    moved: Sequence[Grant] = ()
+
+
 def changed_pinnings(
-    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
+    before: Supply, after: Supply, others: OtherGrants, options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
-    """Return an update for each pinning that differs. ``grants`` are (before, after) pairs sorted by container."""
-    changed = _changed(before, after, grants, options)
+    """Return an update for each pinning that differs, sorted by container."""
+    changed = _changed(before, after, others, options)
     return tuple(Update(grant.request.container, _pinning(cpus, mems)) for grant, cpus, mems in changed)
 
 
-def count_changed(
-    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
-) -> int:
+def count_changed(before: Supply, after: Supply, others: OtherGrants, options: TopologyAwareOptions) -> int:
     """Return how many updates ``changed_pinnings`` has."""
-    return sum(1 for _ in _changed(before, after, grants, options))
+    return sum(1 for _ in _changed(before, after, others, options))
 
 
 def _changed(
-    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
+    before: Supply, after: Supply, others: OtherGrants, options: TopologyAwareOptions
 ) -> Iterator[tuple[Grant, int, int]]:
     """Yield the grants whose pinning differs, as they are afterwards, with the CPUs and memory nodes as masks."""
-    old, new, moves = before.effective(), after.effective(), _Moves.between(before, after)
-    if not moves.is_any:
-        grants = [pair for pair in grants if pair[0] is not pair[1]]
-    for was, now in grants:
-        if was is now and not moves.touches(was):
-            continue
+    old, new = before.effective(), after.effective()
+    moves = _Moves.between(before, after, old, new)
+    by_container = {grant.container: grant for grant in others.moved}
+    moving = grants_of(others.grants, by_container)
+    pairs = {grant.container: (grant, grant) for grant in moves.touched(others.grants)}
+    pairs |= {grant.container: (grant, by_container[grant.container]) for grant in moving}
+    for container in sorted(pairs) if moving else pairs:
+        was, now = pairs[container]
         cpus, mems = _cpus_of(now, after, new, options), _mems_of(now, options)
         if cpus != _cpus_of(was, before, old, options) or (was is not now and mems != _mems_of(was, options)):
             yield now, cpus, mems
@@ -123,14 +136,22 @@ class _Moves:
     moves_reserved: bool
 
     @classmethod
-    def between(cls, before: Supply, after: Supply) -> "_Moves":
-        """Return the difference."""
-        pairs = zip(before.tree.pools, before.effective(), after.effective(), strict=True)
+    def between(cls, before: Supply, after: Supply, old: tuple[int, ...], new: tuple[int, ...]) -> "_Moves":
+        """Return the difference; ``old`` and ``new`` are what is effective."""
+        pairs = zip(before.tree.pools, old, new, strict=True)
         unmoved = frozenset(pool.name for pool, was, now in pairs if was == now)
         moves_reserved = before.reserved_set() != after.reserved_set()
         return cls(unmoved, moves_reserved or len(unmoved) < len(before.tree.pools), moves_reserved)
 
-    def touches(self, grant: Grant) -> bool:
+    def touched(self, grants: Sequence[Grant]) -> Iterator[Grant]:
+        """Yield those of the grants whose cpuset follows from a set that differs."""
+        if not self.is_any:
+            return
+        if not self.moves_reserved:  # then those in the pools that differ: looked up in C, there may be a thousand
+            grants = list(compress(grants, map(not_, map(self.unmoved.__contains__, map(_POOL, grants)))))
+        yield from filter(self._touches, grants)
+
+    def _touches(self, grant: Grant) -> bool:
         """Return whether the grant's cpuset follows from a set that differs. One in an unknown pool may."""
         kind = grant.kind
         if kind is CpuKind.SHARED or kind is CpuKind.MIXED:

@@ -30,14 +30,15 @@ from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.cpus.spread import domains_of
 from policies.topology_aware.devices.step import DeviceStep, at_devices_of_now, near_given
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
+from policies.topology_aware.keys.pool_keys import FixedScores
 from policies.topology_aware.memory.plan import MemoryPlan, memory_in, with_memory
 from policies.topology_aware.migration import plan_migrations
-from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
+from policies.topology_aware.ranking import Ranking, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.reserved.place import overflowed, with_reserved_back
 from policies.topology_aware.supply.context import Place, PlacementContext, settled, with_moved
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
-from policies.topology_aware.supply.supply import room_of
+from policies.topology_aware.supply.supply import Room, room_of
 from sysfs.cpuset import CpuSet, gathered
 
 
@@ -200,9 +201,8 @@ def _may_have_isolated(context: PlacementContext) -> bool:
 
 def _search(context: PlacementContext) -> Decision:
     """Return the first placement of the three passes, or the refusal of the last."""
-    lenient = room_of(context.supply, keep_busy=False)
-    fixed = fixed_scores_of(context)
-    for room in (room_of(context.supply, keep_busy=True), lenient):
+    fixed = FixedScores(context)
+    for room, lenient in _rooms(context):
         ranking = rank(context, fixed, room, lenient)
         placement = _first_placement(context, ranking, _choices(context, ranking))
         if isinstance(placement, Placed):
@@ -212,10 +212,20 @@ def _search(context: PlacementContext) -> Decision:
     return placement or _without_memory(context, ranking) or rejected(context, ranking)
 
 
+def _rooms(context: PlacementContext) -> Iterator[tuple[Room, Room]]:
+    """Yield the room of each pass, with that for pools where the container was before."""
+    lenient, was_nowhere = None, context.request.previous is None
+    for keep_busy in (True, False):
+        room = room_of(context.supply, keep_busy=keep_busy)
+        if lenient is None and not was_nowhere:
+            lenient = room_of(context.supply, keep_busy=False)
+        yield room, lenient or room
+
+
 def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | None:
     """Return the refusal for want of memory under a strict preference; None if no pool has the CPUs."""
     for i in ranking.order:
-        if ranking.offers[i].fits and not ranking.keys[i].fits:
+        if ranking.offers[i].fits and not ranking.fits(i):
             memory = memory_in(context, context.tree.pools[i], ())
             return Rejected(memory, ranked_pools(context, ranking, None)) if isinstance(memory, Reason) else None
     return None
@@ -235,7 +245,7 @@ def _first_placement(context: PlacementContext, ranking: Ranking, choices: Itera
 def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
     """Yield the pools that give the requested CPUs, best first; wider ones where an annotation asks for levels up."""
     pools = context.tree.pools
-    for i in takewhile(lambda i: ranking.keys[i].fits, ranking.order):
+    for i in takewhile(ranking.fits, ranking.best_first()):
         offer = ranking.offers[i]
         room = ranking.lenient if offer.previous else ranking.room
         for pool in _levels_up(context, i, was_here=bool(offer.previous)):
@@ -272,8 +282,9 @@ def _kept_together(context: PlacementContext, fixed: FixedScores, ranking: Ranki
     after = replace(context, supply=with_moved(context, found.moved))
     room = room_of(after.supply, keep_busy=False)
     again = rank(after, fixed, room, room)
-    worse = (i for i in again.order if again.keys[i] < again.keys[found.best])
-    return _first_placement(context, replace(again, order=(found.best, *worse)), (found,))
+    worse = (i for i in again.best_first() if again.keys[i] < again.keys[found.best])
+    order = (found.best, *worse)
+    return _first_placement(context, replace(again, order=order, sorted=len(order)), (found,))
 
 
 def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
@@ -288,7 +299,7 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
     cleared = ClearedPools(context) if needed else None
     least = fewest_domains_of(context, context.demand.whole)
     # Where a pool has the CPUs and does not fit, memory is what lacks.
-    tried = (i for i in ranking.order if not ranking.offers[i].fits or ranking.keys[i].fits)
+    tried = (i for i in ranking.best_first() if not ranking.offers[i].fits or ranking.fits(i))
     by_depth = gathered((context.tree.pools[i].depth, i) for i in tried)
     for depth in sorted(by_depth, reverse=True):
         choices = [c for i in by_depth[depth] if (c := _fewest_moves(context, ranking, i))]

@@ -34,7 +34,7 @@ from policies.topology_aware.memory.home import after_cold_start, default_kinds_
 from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pinning import at_live_pools, changed_pinnings
+from policies.topology_aware.pinning import OtherGrants, at_live_pools, changed_pinnings
 from policies.topology_aware.pod_view import PodView
 from policies.topology_aware.pods import PodDecisions
 from policies.topology_aware.reasons import kept_note
@@ -134,7 +134,7 @@ class TopologyAware(Policy):
         own = view.owners.get(container)
         if own is None or len(view.containers(container)) > 1:
             return ()  # the others of its pod keep the CPUs
-        others = ((g, g) for g in view.owners.grants if g is not own)
+        others = OtherGrants(view.owners.without(own.container).grants)
         return view.updates(changed_pinnings(before, before.minus(own), others, self._options))
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:

@@ -13,14 +13,15 @@ slow check.
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
-from operator import itemgetter
+from itertools import compress, islice, repeat
+from operator import attrgetter, is_, itemgetter
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
 from policies.hardware.pools import Pool, PoolTree
 from policies.policy import BetterPlaces
 from policies.preferences import Threads
 from policies.topology_aware import reasons
+from policies.topology_aware.keys.score import Key
 from policies.topology_aware.locality.affinity import gain_of_others
 from policies.topology_aware.locality.devices import at_devices
 from policies.topology_aware.memory.home import home_zone, in_pool
@@ -29,7 +30,6 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import pinning_of
 from policies.topology_aware.place import place
 from policies.topology_aware.ranking import best_pool
-from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext, context_of, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
 from policies.topology_aware.supply.load import FELT_MCPU, IDLE_MCPU, load_of
@@ -58,7 +58,8 @@ _STEADY = frozenset(
 _FROM_CROWDED = frozenset(Key._fields[Key._fields.index("crowded") :])
 _FROM_MEMORY = frozenset(Key._fields[Key._fields.index("near_memory") :])
 _LAST = "quiet"
-_HAS_MEMORY = 2  # see ``score.Key``
+_HAS_MEMORY = 2  # see ``MemoryOffer``
+_POOL, _THREADS = attrgetter("pool"), attrgetter("request.preferences.threads")  # of all containers of a node, in C
 _PLACE = tuple(i for i, name in enumerate(Key._fields) if name not in _TIES)
 
 
@@ -86,23 +87,22 @@ def better_places(
     return BetterPlaces(tuple(found))
 
 
-def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed) -> Placed:
+def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed, after: Supply) -> Placed:
     """Return the placement with few of those moved that it squeezes, if a fresh decision places them better then.
+
+    ``after`` is the supply with it.
 
     Only of a new container: one that grows while it runs, or is placed again, changes as little as can be. A reason
     names those that run on one thread of each core and have too few cores then.
     """
-    placed = _with_moves(context, held, placed)
+    placed = _with_moves(context, held, placed, after)
     short = tuple(_short_of_cores(context, placed))
     return replace(placed, reasons=(*placed.reasons, reasons.others_too_few_cores(short))) if short else placed
 
 
-def _with_moves(context: PlacementContext, held: Allocations, placed: Placed) -> Placed:
+def _with_moves(context: PlacementContext, held: Allocations, placed: Placed, after: Supply) -> Placed:
     most = context.options.moves_per_check
-    if context.own is not None or not most:
-        return placed
-    after = with_moved(context, placed.moved).plus(placed.grant)
-    if not after.memory.holds:
+    if context.own is not None or not most or not after.memory.holds:
         return placed
     effective = after.effective()
     # Those without the cores that they ask for first: the others have too few only for what they may use.
@@ -128,8 +128,8 @@ def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Itera
     counts = zip(context.tree.pools, map(int.bit_count, old), map(int.bit_count, new), strict=True)
     left = {pool.name: now for pool, was, now in counts if now < was}
     moved = {grant.container for grant in placed.moved}
-    for grant in context.others:
-        if grant.kind is not CpuKind.SHARED or grant.pool not in left or grant.container in moved:
+    for grant in compress(context.others, map(left.__contains__, map(_POOL, context.others))):
+        if grant.kind is not CpuKind.SHARED or grant.container in moved:
             continue
         limit_mcpu = grant.request.cpu_limit_mcpu or 1000 * (FEW_CPUS + 1)
         is_wide = 1000 * left[grant.pool] >= limit_mcpu and not _lacks_cores(context, grant, after, new)
@@ -142,7 +142,7 @@ def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Itera
 
 def _short_of_cores(context: PlacementContext, placed: Placed) -> Iterator[Grant]:
     """Yield the others that had enough cores before this placement, and have too few of them with it."""
-    hiding = [grant for grant in context.others if _hides(context, grant)]
+    hiding = [grant for grant in _preferring(context, Threads.HIDE) if _hides(context, grant)]
     if not hiding:
         return
     after, moved = with_moved(context, placed.moved).plus(placed.grant), {g.container: g for g in placed.moved}
@@ -159,6 +159,13 @@ def _lacks_cores(context: PlacementContext, grant: Grant, supply: Supply, effect
         return False
     cpus = pinning_of(grant, supply, effective, context.options).cpus
     return cpus is not None and 1000 * len(cpus) < grant.shared_mcpu
+
+
+def _preferring(context: PlacementContext, threads: Threads) -> Iterator[Grant]:
+    """Yield the others that may have these threads: all where that is the option."""
+    if context.options.threads is threads:
+        return iter(context.others)
+    return compress(context.others, map(is_, map(_THREADS, context.others), repeat(threads)))
 
 
 def _hides(context: PlacementContext, grant: Grant) -> bool:
@@ -207,17 +214,20 @@ class _Search:
         here = tree.named(grant.pool)
         best = best_pool(context, room_of(context.supply, keep_busy=True), beside=here.index)
         target = tree.pools[_above(tree, best.index, levels)]
-        fresh, now = best.keys[best.index], best.keys[here.index]
-        has_memory = fresh.memory == _HAS_MEMORY and fresh.hugepages == ON_ITS_NODES and fresh.undisturbed
-        if target.index == here.index or not fresh.fits or not has_memory:
+        if target.index == here.index:
             return None
+        memory = best.fixed.memory_in(best.index)
+        has_memory = memory.room == _HAS_MEMORY and memory.huge_pages == ON_ITS_NODES and memory.as_is
+        if not has_memory or not best.keys[best.index].fits:
+            return None
+        fresh, now = best.keys[best.index], best.keys[here.index]
         moved = in_pool(context.supply, grant, target.name)
         if levels:
             # The key is that of another pool than its own. So it only comes down to where it was lifted from.
             return moved if here.index < target.index < here.end else None
         if _place(fresh) <= _place(now):
             return None
-        farther = _nearest(target, best.memory[best.index].zone) - _nearest(here, best.memory[here.index].zone)
+        farther = _nearest(target, memory.zone) - _nearest(here, best.fixed.memory_in(here.index).zone)
         return moved if self._is_for_all(context, moved, fresh, now, farther) else None
 
     def _is_for_all(self, context: PlacementContext, moved: Grant, fresh: Key, now: Key, farther: int) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cri_proxy.cli.help.commands import COMMANDS
 from cri_proxy.cri.annotations.table import TABLE
-from policies.topology_aware.score import Key
+from policies.topology_aware.keys.score import Key
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [p for p in files() if p.suffix == ".md"]

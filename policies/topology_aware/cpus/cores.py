@@ -3,23 +3,32 @@
 from collections.abc import Sequence
 
 from policies.hardware.pools import PoolTree
+from policies.hardware.siblings import siblings_of
 from policies.topology_aware.cpus.tallies import siblings_cost
 
 
 def on_free_cores(tree: PoolTree, free: int) -> int:
     """Return the CPUs of ``free`` whose core has all of its online threads in it."""
-    return sum(core for core in tree.cores if not core & ~free)  # cores are disjoint
+    return _whole_cores(tree, free)[0]
 
 
 def siblings_costs(tree: PoolTree, free: int, count: int) -> tuple[tuple[int, int], ...]:
     """Return per pool the last fields of ``Cost`` for ``count`` of the free CPUs, as far as no pool has a limit."""
-    cores = [core for core in tree.cores if not core & ~free]
-    whole = sum(cores)  # cores are disjoint
+    whole, threads = _whole_cores(tree, free)
     loose = free & ~whole & ~tree.beside_reserved
-    threads = max(map(int.bit_count, cores), default=1)
     return tuple(
         siblings_cost(count, (p.cpus & whole).bit_count(), (p.cpus & loose).bit_count(), threads) for p in tree.pools
     )
+
+
+def _whole_cores(tree: PoolTree, free: int) -> tuple[int, int]:
+    """Return the CPUs of ``free`` on wholly free cores, and the most threads of one of these cores; 1 without any."""
+    if tree.smallest_core < tree.threads_per_core:
+        cores = [core for core in tree.cores if not core & ~free]
+        return sum(cores), max(map(int.bit_count, cores), default=1)
+    # Cores are alike on most machines: by the masks of siblings, not core by core.
+    whole = free & tree.in_cores & ~siblings_of(tree.sibling_shifts, tree.machine.online.mask & ~free)
+    return whole, tree.threads_per_core if whole else 1
 
 
 def inner_on_cores(tree: PoolTree, free: int, give: Sequence[int]) -> tuple[int, ...]:

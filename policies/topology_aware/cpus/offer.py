@@ -56,6 +56,20 @@ def offers_of(context: PlacementContext, room: Room, lenient: Room) -> tuple[Off
     return tuple(_offer(context, remaining, pool) for pool in context.tree.pools)
 
 
+class OffersOnDemand(dict[int, Offer]):
+    """What the pools would give, by index, each worked out when it is looked up first. See ``offers_of``."""
+
+    def __init__(self, context: PlacementContext, room: Room, lenient: Room) -> None:
+        """Work out what is the same for all."""
+        super().__init__()
+        self._context, self._remaining = context, _remaining(context, room, lenient)
+
+    def __missing__(self, pool: int) -> Offer:
+        """Work out the offer of one pool."""
+        offer = self[pool] = _offer(self._context, self._remaining, self._context.tree.pools[pool])
+        return offer
+
+
 def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaining:
     tree, supply = context.tree, context.supply
     ordinary = supply.shared[0] & ~supply.withheld
@@ -87,10 +101,10 @@ def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offe
         previous, keep = retained(context, remaining.lenient, pool, reach)
     kept_isolated = keep & pool.isolated
     isolated = kept_isolated.bit_count()
-    missing = demand.whole - keep.bit_count()
-    enough = (pool.isolated & remaining.isolated & reach & ~keep).bit_count() >= missing
-    if demand.isolation is not Isolation.NO and enough and keep == kept_isolated:
-        isolated += missing
+    if demand.isolation is not Isolation.NO and keep == kept_isolated:
+        missing = demand.whole - isolated
+        if (pool.isolated & remaining.isolated & reach & ~keep).bit_count() >= missing:
+            isolated += missing
     sliced = demand.whole - isolated
     fits = _fits(context, remaining, pool, sliced, keep if previous else None)
     return Offer(fits, previous, keep, sliced, isolated)

@@ -1,6 +1,6 @@
 """Score pools by the affinities between containers, and explain the scores (docs/placement.md, Affinity)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
@@ -49,36 +49,32 @@ def affinity_scores(
     own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
     scoped = [affinity for affinity in own if affinity.scope is not None]
     for affinity, counts in zip(scoped, supply.matches.by_pool(scoped, others) if scoped else (), strict=True):
-        for pool, times in counts.items():
-            weights.add(pool, [(_bounded(affinity), times)])
+        weights.add_to_each(counts, _bounded(affinity))
     its_pod = [grant for grant in of_pod(others, request.container.pod_uid) if grant.is_in_pool]
     of_its_pod = Containers([grant.request for grant in its_pod])
     for affinity, mask in _met([a for a in own if a.scope is None] if its_pod else (), request.pod.uid, of_its_pod):
         for i, grant in enumerate(its_pod):
             weights.add(tree.named(grant.pool).index, [(_bounded(affinity), mask >> i & 1)])
-    for pool, weight, times in _of_others(supply, request, its_pod):
-        weights.add(pool, [(weight, times)])
+    for counts, weight in _of_others(supply, request, its_pod):
+        weights.add_to_each(counts, weight)
     if not weights.is_any:
         for grant in _of_its_pod(request, its_pod):
             weights.add(tree.named(grant.pool).index, [(COLOCATION_WEIGHT, 1)])
     return weights.scores()
 
 
-def _of_others(supply: Supply, request: Request, its_pod: Sequence[Grant]) -> Iterator[tuple[int, int, int]]:
-    """Yield (pool, weight, times) for what the affinities of others to this container weigh in their pools.
+def _of_others(supply: Supply, request: Request, its_pod: Sequence[Grant]) -> Iterator[tuple[Mapping[int, int], int]]:
+    """Yield (how many others are in each pool, weight) for what affinities of theirs to this container weigh.
 
     Replicas have the same affinities: what these say is looked up once, for its own pod and for all others.
     """
     me = Containers((request,))
     of_its_pod = affinities_with({}, supply.tree, its_pod, 1)
     of_others = affinities_with(supply.affinities, supply.tree, its_pod, -1)
-    for uid, counts in ((request.pod.uid, of_its_pod), (None, of_others)):
-        weights = {
-            affinities: [_bounded(affinity) * mask.bit_count() for affinity, mask in _met(affinities, uid, me)]
-            for affinities in {affinities for _, affinities in counts}
-        }
-        for (pool, affinities), times in counts.items():
-            yield from ((pool, weight, times) for weight in weights[affinities])
+    for uid, of_theirs in ((request.pod.uid, of_its_pod), (None, of_others)):
+        for affinities, counts in of_theirs.items():
+            for affinity, mask in _met(affinities, uid, me):
+                yield counts, _bounded(affinity) * mask.bit_count()
 
 
 def gain_of_others(
@@ -119,26 +115,35 @@ class _Weights:
         for weight, times in weights:
             (self._pulls if weight > 0 else self._pushes)[pool] += weight * times
 
+    def add_to_each(self, counts: Mapping[int, int], weight: int) -> None:
+        """Add this weight for so many containers in each pool."""
+        sums = self._pulls if weight > 0 else self._pushes
+        for pool, times in counts.items():
+            sums[pool] += weight * times
+
     def scores(self) -> tuple[float, ...]:
         """Return the sum per pool."""
-        if not self.is_any:
-            return (0.0,) * len(self._pulls)
-        pairs = zip(self._sums(self._pulls, beside=True), self._sums(self._pushes, beside=False), strict=True)
-        return tuple(round(pull + push, 6) for pull, push in pairs)
+        none = (0.0,) * len(self._pulls)
+        pulls = self._sums(self._pulls, beside=True) if any(self._pulls) else none
+        pushes = self._sums(self._pushes, beside=False) if any(self._pushes) else none
+        return tuple(round(pull + push, 6) for pull, push in zip(pulls, pushes, strict=True))
 
-    def _sums(self, weights: Sequence[int], *, beside: bool) -> Iterator[float]:
-        """Yield for each pool what comes from it and below, from above, and from those beside it, where these count."""
-        pools = self._tree.pools
+    def _sums(self, weights: Sequence[int], *, beside: bool) -> list[float]:
+        """Return for each pool what comes from it and below, from above, and from those beside it if these count."""
+        inner = self._tree.pools[1:]
         below = [float(weight) for weight in weights]
-        for pool in reversed(pools[1:]):
+        for pool in reversed(inner):
             below[pool.parent] += DISTANCE_FACTOR * below[pool.index]
-        above, others = [0.0] * len(pools), [0.0] * len(pools)
-        for pool in pools:
+        above = [0.0]
+        for pool in inner:
+            above.append(DISTANCE_FACTOR * (above[pool.parent] + weights[pool.parent]))
+        found = [here + wider for here, wider in zip(below, above, strict=True)]
+        others = [0.0]
+        for pool in inner if beside else ():
             i, up = pool.index, pool.parent
-            if up >= 0:
-                above[i] = DISTANCE_FACTOR * (above[up] + weights[up])
-                others[i] = others[up] + below[up] - weights[up] - DISTANCE_FACTOR * below[i]
-            yield below[i] + above[i] + (others[i] if beside else 0.0)
+            others.append(others[up] + below[up] - weights[up] - DISTANCE_FACTOR * below[i])
+            found[i] += others[i]
+        return found
 
     def seen_from(self, there: Pool) -> float:
         """Return the sum that the containers at these weights would get from one in this pool."""

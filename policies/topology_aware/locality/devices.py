@@ -6,10 +6,11 @@ from functools import reduce
 from operator import or_
 
 from policies.base import DeviceLocality
-from policies.hardware.pools import Pool, PoolTree
+from policies.hardware.domains import Level
+from policies.hardware.pools import KINDS, Pool, PoolTree
 from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation
-from policies.topology_aware.supply.load import Load, load_of
+from policies.topology_aware.supply.load import Load
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -33,35 +34,55 @@ def locality_scores(tree: PoolTree, places: tuple[DeviceLocality, ...]) -> tuple
     return tuple(_mean([_nearness(pool, m) for m, _ in known]) for pool in tree.pools)
 
 
-def locality_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return (nearness to the devices, minus the distance from those that it is not near) of every pool.
+class NearnessNow:
+    """How near the pools are to a container's devices, each worked out when it is asked for.
 
     A pool that reaches beyond a device's CPUs is near only if there is room near it for a fair part of the request:
     else what it gives is elsewhere, and no better than what a pool there gives. A container that shares is nowhere near
     where it would be on the few CPUs that owners have left over (``_is_wide``).
     """
-    tree = context.tree
-    known = _known(tree, context.request.localities)
-    if not known:
-        return (0.0,) * len(tree.pools), (0,) * len(tree.pools)
-    places = len({cpus for _, cpus in known})
-    from_devices = [_by_distance(tree.machine, cpus) for _, cpus in known]
-    result, distances = [0.0] * len(tree.pools), [0] * len(tree.pools)
-    is_far = [False] * len(tree.pools)  # it has no CPU or memory near any device: nor has any pool in it
-    for pool in tree.pools:
-        i, far = pool.index, from_devices
-        near = [] if pool.parent >= 0 and is_far[pool.parent] else [_nearness(pool, place) for place, _ in known]
+
+    def __init__(self, context: PlacementContext, room: Room, load: Load) -> None:
+        """Take the input of a placement."""
+        self._context, self._room, self._load = context, room, load
+        self._known = _known(context.tree, context.request.localities)
+        self._places = len({cpus for _, cpus in self._known})
+        self._from_devices = [_by_distance(context.tree.machine, cpus) for _, cpus in self._known]
+        self._far = set[int]()  # pools without CPUs or memory near any device: nor has any pool in them
+        self._alike: dict[int, tuple[float, int]] = {}  # what those have that are alike in all of their parts
+
+    def of(self, pool: Pool) -> tuple[float, int]:
+        """Return (nearness to the devices, minus the distance from those that it is not near)."""
+        if not self._known:
+            return 0.0, 0
+        if pool.parent in self._alike:
+            return self._alike[pool.parent]
+        found = self._found(pool)
+        if pool.children and self._is_alike(pool):
+            self._alike[pool.index] = found
+        return found
+
+    def _is_alike(self, pool: Pool) -> bool:
+        """Return whether all pools in this one are as near: for CPUs to own, each device at all of it or none."""
+        if not self._context.demand.whole or pool.kind != KINDS[Level.NODE]:
+            return False
+        near = [pool.hardware & cpus for _, cpus in self._known]
+        return all(cpus for _, cpus in self._known) and all(some in (0, pool.hardware) for some in near)
+
+    def _found(self, pool: Pool) -> tuple[float, int]:
+        context, room, load, far = self._context, self._room, self._load, self._from_devices
+        near = [] if pool.parent in self._far else [_nearness(pool, place) for place, _ in self._known]
+        result = 0.0
         if any(near):
             gives = [
-                bool(nearness) and _gives_near(context, room, load, pool, cpus, places)
-                for nearness, (_, cpus) in zip(near, known, strict=True)
+                bool(nearness) and _gives_near(context, room, load, pool, cpus, self._places)
+                for nearness, (_, cpus) in zip(near, self._known, strict=True)
             ]
-            far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
-            result[i] = _mean([n if given else 0.0 for n, given in zip(near, gives, strict=True)])
+            far = [rows for rows, given in zip(far, gives, strict=True) if not given]
+            result = _mean([n if given else 0.0 for n, given in zip(near, gives, strict=True)])
         else:
-            is_far[i] = True
-        distances[i] = -_farthest(context, load, pool, far) if far else 0
-    return tuple(result), tuple(distances)
+            self._far.add(pool.index)
+        return result, -_farthest(context, load, pool, far) if far else 0
 
 
 def _by_distance(machine: Machine, cpus: int) -> list[tuple[int, int]]:
@@ -99,9 +120,9 @@ class FarDevice:
     has_room: bool
 
 
-def far_devices(context: PlacementContext, room: Room, pool: Pool, owned: int) -> tuple[FarDevice, ...]:
+def far_devices(context: PlacementContext, room: Room, load: Load, pool: Pool, owned: int) -> tuple[FarDevice, ...]:
     """Return the devices that the container is not near in this pool, with these CPUs of its own."""
-    tree, load = context.tree, load_of(context.supply)
+    tree = context.tree
     known = [(place.source, *pair) for place in context.request.localities for pair in _known(tree, (place,))]
     places = len({cpus for _, _, cpus in known})
     found = {}

@@ -63,27 +63,42 @@ def local_memory(machine: Machine, pool: Pool, owned: CpuSet, *, shares: bool) -
 
 def home_of(machine: Machine, nodes: MemoryNodes, local: LocalMemory, request: Request) -> Home:
     """Return the home zone of a container with this memory at its CPUs."""
-    wanted = wanted_kinds(request)
-    asked = request.preferences.memory_kinds
-    if request.claim is not None and request.claim.mems.mask & nodes.every:
-        local = replace(local, mems=request.claim.mems.mask & nodes.every)
-    mask = nodes.of_kinds(wanted)
-    absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
-    # A cold start needs a pool with slow memory.
-    needed = (*asked, MemoryKind.PMEM) if request.preferences.cold_start_seconds and nodes.pmem else asked
-    in_pool = bool(local.mems & mask) and all(local.mems & nodes.of_kind(kind) for kind in needed)
-    strict = request.preferences.strict_memory
-    if strict and (absent or not mask):
-        return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or wanted)}")
-    aligned = aligned_zone(nodes, request)
-    # Shared CPUs may be beyond the nodes that hints were merged to; memory that had a hint never is.
-    mems = local.mems & aligned or (aligned if has_strict_zone(request) else local.mems)
-    spread = _spread(machine, nodes, mems, request) if local.owns else 0
-    zone = _of_wanted_kinds(nodes, mems, request, spread)
-    normal = _normal_for(nodes, zone, mask, strict=strict)
-    if normal is None:
-        return Home(0, in_pool, absent, refused="all of it is movable memory, in which the kernel cannot keep its part")
-    return Home(zone | normal, in_pool, absent, normal)
+    return HomeSearch(machine, nodes, request).home(local)
+
+
+class HomeSearch:
+    """The home zones of one container in several pools: what it asks for is looked up once."""
+
+    def __init__(self, machine: Machine, nodes: MemoryNodes, request: Request) -> None:
+        """Take the machine and what is asked for."""
+        self._machine, self._nodes, self._request = machine, nodes, request
+        self._wanted, wishes = wanted_kinds(request), request.preferences
+        self._mask = nodes.of_kinds(self._wanted)
+        self._strict = wishes.strict_memory
+        self._absent = tuple(kind for kind in wishes.memory_kinds if not nodes.of_kind(kind))
+        # A cold start needs a pool with slow memory.
+        slow = (MemoryKind.PMEM,) if wishes.cold_start_seconds and nodes.pmem else ()
+        self._needed = [nodes.of_kind(kind) for kind in (*wishes.memory_kinds, *slow)]
+        self._aligned = aligned_zone(nodes, request)
+        # Shared CPUs may be beyond the nodes that hints were merged to; memory that had a hint never is.
+        self._beyond = self._aligned if has_strict_zone(request) else 0
+
+    def home(self, local: LocalMemory) -> Home:
+        """Return the home zone with this memory at its CPUs."""
+        nodes, request, absent, strict = self._nodes, self._request, self._absent, self._strict
+        if request.claim is not None and request.claim.mems.mask & nodes.every:
+            local = replace(local, mems=request.claim.mems.mask & nodes.every)
+        in_pool = bool(local.mems & self._mask) and all(local.mems & kind for kind in self._needed)
+        if strict and (absent or not self._mask):
+            return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or self._wanted)}")
+        mems = local.mems & self._aligned or self._beyond or local.mems
+        spread = _spread(self._machine, nodes, mems, request) if local.owns else 0
+        zone = _of_wanted_kinds(nodes, mems, request, spread)
+        normal = _normal_for(nodes, zone, self._mask, strict=strict)
+        if normal is None:
+            refused = "all of it is movable memory, in which the kernel cannot keep its part"
+            return Home(0, in_pool, absent, refused=refused)
+        return Home(zone | normal, in_pool, absent, normal)
 
 
 def default_kinds_of(nodes: MemoryNodes, mems: int) -> int:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from policies.base import Grant, Placed, Reason, Request
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory import reasons
-from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, local_memory, with_enough
+from policies.topology_aware.memory.home import (
+    Home,
+    HomeSearch,
+    LocalMemory,
+    cold_start,
+    home_of,
+    local_memory,
+    with_enough,
+)
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES, HugePagePlan, huge_page_ranks, plan_huge_pages
 from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.memory.widen import widened
@@ -59,8 +67,9 @@ def memory_offers(supply: Supply, request: Request, demand: Demand, pools: Seque
     owns = bool(demand.whole)
     by_mems: dict[int, tuple[int, bool]] = {}  # L3 domains have the memory of their node
     enough: dict[int, int] = {}  # the zone with what is beyond the pool, by that without
+    homes_of = HomeSearch(supply.tree.machine, account.nodes, request)
     for mems in {pool.mems for pool in pools}:
-        home = home_of(supply.tree.machine, account.nodes, LocalMemory(mems, owns), request)
+        home = homes_of.home(LocalMemory(mems, owns))
         if home.zone not in enough:
             enough[home.zone] = with_enough(account, home, request).zone
         by_mems[mems] = enough[home.zone], home.in_pool
@@ -69,10 +78,11 @@ def memory_offers(supply: Supply, request: Request, demand: Demand, pools: Seque
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
     pages = huge_page_ranks(account, request, zones) if request.huge_pages else dict.fromkeys(zones, ON_ITS_NODES)
     holds = {zone: int(account.nodes.capacity(zone) >= limit) for zone in zones}
-    return tuple(
-        MemoryOffer(zone, *rooms[zone], int(in_pool), holds[zone], pages[zone]) if zone else _REFUSED
-        for zone, in_pool in homes
-    )
+    offers = {
+        (zone, in_pool): MemoryOffer(zone, *rooms[zone], int(in_pool), holds[zone], pages[zone]) if zone else _REFUSED
+        for zone, in_pool in set(homes)
+    }
+    return tuple(map(offers.__getitem__, homes))
 
 
 def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, tuple[int, int]]:
@@ -101,12 +111,14 @@ def memory_distances(
     """
     free = account.free_bytes()
     wanted = promised_bytes(request) or 1
-    return tuple(_distance(pool, zone, wanted, free) for pool, zone in zip(pools, zones, strict=True))
+    places = [(pool.distances, zone) for pool, zone in zip(pools, zones, strict=True)]  # L3 domains have their node's
+    found = {place: _distance(*place, wanted, free) for place in dict.fromkeys(places)}
+    return tuple(found[place] for place in places)
 
 
-def _distance(pool: Pool, zone: int, wanted: int, free: Mapping[int, int]) -> float:
+def _distance(distances: tuple[tuple[int, int], ...], zone: int, wanted: int, free: Mapping[int, int]) -> float:
     left, total, farthest = wanted, 0, 0
-    for distance, nodes in pool.distances:
+    for distance, nodes in distances:
         if not nodes & zone:
             continue
         farthest = distance

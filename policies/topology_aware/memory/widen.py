@@ -5,8 +5,7 @@ container that is placed (it has no pages yet), smaller, then by container. Othe
 DRAM, then PMEM, then HBM.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from policies.base import ContainerKey, QosClass
@@ -25,7 +24,7 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
 
     An overflow that even the widest zones would not remove is left as it is.
     """
-    now, changed = _ByZone(promises.values()), dict[ContainerKey, int]()
+    now, changed = _Zones(promises), dict[ContainerKey, int]()
     tolerated: frozenset[int] = frozenset()
     while overflow := first_overflow(nodes, now.sums(), tolerated):
         widenings = _widenings(nodes, now, overflow)
@@ -37,38 +36,37 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
     return dict(sorted(changed.items()))
 
 
-class _ByZone:
-    """Promises by zone, and their sums by class; never leaves this module."""
+class _Zones:
+    """The zones of promises, and the sums of each class by zone; never leaves this module."""
 
-    def __init__(self, promises: Iterable[Promise]) -> None:
-        self._promises = defaultdict[int, list[Promise]](list)
-        self._sums = tuple(defaultdict[int, int](int) for _ in PRIORITY)
-        for promise in promises:
-            self._promises[promise.zone].append(promise)
-            self._sums[promise.priority][promise.zone] += promise.promised_bytes
+    def __init__(self, promises: Mapping[ContainerKey, Promise]) -> None:
+        self._promises = dict(promises)
+        self._sums = tuple(dict[int, int]() for _ in PRIORITY)
+        for promise in promises.values():
+            sums = self._sums[promise.priority]
+            sums[promise.zone] = sums.get(promise.zone, 0) + promise.promised_bytes
 
     def widen(self, promise: Promise, zone: int) -> None:
         """Put a promise that is here in another zone."""
-        here = self._promises[promise.zone]
-        here.remove(promise)
-        if not here:
-            del self._promises[promise.zone]
+        self._promises[promise.container] = promise._replace(zone=zone)
         sums = self._sums[promise.priority]
         sums[promise.zone] -= promise.promised_bytes
-        sums[zone] += promise.promised_bytes
-        self._promises[zone].append(promise._replace(zone=zone))
+        sums[zone] = sums.get(zone, 0) + promise.promised_bytes
 
-    def inside(self, zone: int) -> Iterator[Promise]:
-        """Yield the promises that lie in this zone."""
-        return (each for here, promises in self._promises.items() if not here & ~zone for each in promises)
+    def inside(self, zone: int) -> list[Promise]:
+        """Return the promises that lie in this zone."""
+        return [promise for promise in self._promises.values() if not promise.zone & ~zone]
 
     def sums(self, lowest: int = 0) -> tuple[ZonePromise, ...]:
         """Return what is promised in each zone, to this class and those above it."""
-        sums = ((zone, sum(of_class[zone] for of_class in self._sums[lowest:])) for zone in self._promises)
-        return in_order((zone, amount) for zone, amount in sums if amount)
+        total = dict(self._sums[lowest])
+        for sums in self._sums[lowest + 1 :]:
+            for zone, amount in sums.items():
+                total[zone] = total.get(zone, 0) + amount
+        return in_order(promise for promise in total.items() if promise[1])
 
 
-def _widenings(nodes: MemoryNodes, promises: _ByZone, overflow: Overflow) -> Sequence[tuple[Promise, int]]:
+def _widenings(nodes: MemoryNodes, promises: _Zones, overflow: Overflow) -> Sequence[tuple[Promise, int]]:
     """Return promises, each with a wider zone, that remove the excess of the overflowing one; empty if none can."""
     inside = (promise for promise in promises.inside(overflow.zone) if promise.widest & ~overflow.zone)
     by_class = gathered((promise.priority, promise) for promise in inside)

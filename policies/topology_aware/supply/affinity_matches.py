@@ -37,10 +37,7 @@ class AffinityMatches:
             gone, come = changes_between(last[group[0]][0], others)
             fewer, more = self._counted(group, gone), self._counted(group, come)
             for key, less, plus in zip(group, fewer, more, strict=True):
-                counts = Counter(last[key][1])
-                counts.update(plus)
-                counts.subtract(less)
-                now[key] = others, {pool: count for pool, count in counts.items() if count}
+                now[key] = others, _changed(last[key][1], less, plus)
         kept = [each for each in self._last.items() if each[0] not in now][: max(0, MOST_KEPT - len(now))]
         self._last = now | dict(kept)
         return [now[key][1] for key in keys]
@@ -54,6 +51,20 @@ class AffinityMatches:
             found = together.matching(match) if there else 0
             found = found and (found if scope is None else found & together.matching(scope))
             yield Counter(compress(places, digits(found, len(there)))) if found else {}
+
+
+def _changed(counts: _Counts, less: _Counts, plus: _Counts) -> _Counts:
+    """Return the counts with some fewer and some more; those that come to nothing are left out."""
+    if not less and not plus:
+        return counts
+    result = dict(counts)
+    for pool in less.keys() | plus.keys():
+        count = result.get(pool, 0) + plus.get(pool, 0) - less.get(pool, 0)
+        if count:
+            result[pool] = count
+        else:
+            result.pop(pool, None)
+    return result
 
 
 def digits(mask: int, count: int) -> bytes:

@@ -149,8 +149,7 @@ def grants_of(others: Sequence[Grant], containers: Collection[ContainerKey]) -> 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
     """Return the supply with these grants of others where they move to."""
-    before = grants_of(context.others, {grant.container for grant in moved})
-    return context.supply.minus(*before).plus(*moved)
+    return context.supply.changed(grants_of(context.others, {grant.container for grant in moved}), moved)
 
 
 def settled(request: Request, grant: Grant) -> Request:

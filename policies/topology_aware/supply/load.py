@@ -53,9 +53,11 @@ def load_of(supply: Supply) -> Load:
     cpus = tuple(shared.bit_count() for shared in supply.shared)
     own = [IDLE_MCPU * count for count in supply.unbooked_sharers]
     inside = [0] * len(pools)
+    for pool, granted in zip(pools[1:], supply.granted_mcpu[1:], strict=True):
+        own[pool.parent] -= granted  # the sums are over the subtree
     for pool in reversed(pools):
         i, up = pool.index, pool.parent
-        own[i] += supply.granted_mcpu[i] - sum(supply.granted_mcpu[child] for child in pool.children)
+        own[i] += supply.granted_mcpu[i]
         if up >= 0 and not cpus[i]:
             own[up] += own[i]
             own[i] = 0

@@ -1,6 +1,6 @@
 """The memory promised to containers: each one's zone, widest zone and bytes, and an account of the sums per zone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -95,6 +95,7 @@ class MemoryLayouts:
         self._nodes: Final = nodes
         self._last: Final[dict[str, tuple[Promises, Packing]]] = {}
         self._failed: Final[dict[str, Promises]] = {}
+        self._free: tuple[Promises | None, Mapping[int, int]] = None, {}
 
     def of(self, view: str, promises: Promises) -> Packing | None:
         """Return these promises laid out; None if not all can be kept. ``view`` names those that differ by little."""
@@ -109,6 +110,14 @@ class MemoryLayouts:
         else:
             self._last[view] = promises, found
         return found
+
+    def free_bytes(self, promises: Promises) -> Mapping[int, int]:
+        """Return ``estimated_free`` beside these promises: a decision asks for it several times."""
+        beside, free = self._free
+        if beside is not promises:
+            free = estimated_free(self._nodes, promises)
+            self._free = promises, free
+        return free
 
 
 def _changed(packing: Packing, before: Promises, promises: Promises) -> Packing | None:
@@ -141,22 +150,25 @@ class MemoryAccount:
 
     def plus(self, *promises: Promise) -> "MemoryAccount":
         """Return the account with these promises made."""
-        return self._changed(promises, 1)
+        return self.changed((), promises)
 
     def minus(self, *promises: Promise) -> "MemoryAccount":
         """Return the account with these promises released."""
-        return self._changed(promises, -1)
+        return self.changed(promises, ())
 
-    def _changed(self, promises: Iterable[Promise], sign: int) -> "MemoryAccount":
-        promises = tuple(promises)
-        counted = [(c, sign * c.promised_bytes) for c in promises if c.promised_bytes]
-        paged = [(c.zone, pages) for c in promises for pages in c.huge_pages]
-        huge_pages = self.huge_pages.changed(paged, sign) if paged else self.huge_pages
+    def changed(self, gone: Sequence[Promise], come: Sequence[Promise]) -> "MemoryAccount":
+        """Return the account with some promises released and others made."""
+        counted = [(c, -c.promised_bytes) for c in gone if c.promised_bytes]
+        counted += [(c, c.promised_bytes) for c in come if c.promised_bytes]
+        huge_pages = self.huge_pages
+        for promises, sign in ((gone, -1), (come, 1)):
+            if paged := [(c.zone, pages) for c in promises for pages in c.huge_pages]:
+                huge_pages = huge_pages.changed(paged, sign)
         if not counted:
-            return replace(self, huge_pages=huge_pages) if paged else self
+            return self if huge_pages is self.huge_pages else replace(self, huge_pages=huge_pages)
         standing = dict(self.promises)
-        for promise, _ in counted:
-            if sign > 0:
+        for promise, amount in counted:
+            if amount > 0:
                 standing[promise.container] = promise
             else:
                 del standing[promise.container]
@@ -170,9 +182,9 @@ class MemoryAccount:
             standing,
         )
 
-    def free_bytes(self) -> dict[int, int]:
+    def free_bytes(self) -> Mapping[int, int]:
         """Return an estimate of what is left of each node."""
-        return estimated_free(self.nodes, self.zones)
+        return self.layouts.free_bytes(self.zones)
 
     @property
     def holds(self) -> bool:
@@ -220,15 +232,17 @@ def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[
     A promise lies on the nodes of its zone that have CPUs, as evenly as they are free, before the others.
     """
     free = dict(nodes.capacity_bytes)
-    for zone, promised in promises:
-        left = promised
-        for tier in (zone & nodes.local, zone & ~nodes.local):
+    local = nodes.local
+    for zone, left in promises:
+        for tier in (zone & local, zone & ~local):
+            if not tier or not left:
+                continue
             there = node_ids(tier)
             room = sum(map(free.__getitem__, there))
             here = min(left, room)
             for node in there if here else ():
                 free[node] -= free[node] * here // room
-            left -= here
+            left -= here  # noqa: PLW2901 - what the next tier gets
     return free
 
 
@@ -237,8 +251,9 @@ def _summed(promises: Iterable[ZonePromise], changes: Iterable[ZonePromise]) -> 
     before = len(sums)
     for zone, amount in changes:
         sums[zone] = sums.get(zone, 0) + amount
-    left = tuple(promise for promise in sums.items() if promise[1])
-    return left if len(sums) == before else in_order(left)  # in order as it was where no zone is new
+    is_new = len(sums) > before
+    left = tuple(sums.items()) if all(sums.values()) else tuple(promise for promise in sums.items() if promise[1])
+    return in_order(left) if is_new else left  # in order as it was where no zone is new
 
 
 def promises_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Promise, ...]:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from sysfs.model import Machine, MemoryKind
+from sysfs.model import UNKNOWN_DISTANCE, Machine, MemoryKind
 
 # The order in which other kinds are added where those that were asked for run out.
 KINDS = (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
 # What a container gets that names no kind. HBM is scarce: only a container that asks for it gets it.
 DEFAULT_KINDS = (MemoryKind.DRAM, MemoryKind.PMEM)
-_UNKNOWN = 255  # a distance that the firmware does not give; no other is larger
 
 
 @lru_cache(maxsize=512)  # a decision lays the same few zones out again and again
@@ -74,7 +73,7 @@ class MemoryNodes:
 
     def nearest(self, zone: int, wanted: int) -> int:
         """Return the wanted nodes outside the zone that are closest to any node of it; 0 = none."""
-        found, least = 0, _UNKNOWN
+        found, least = 0, UNKNOWN_DISTANCE
         wanted &= self.every & ~zone
         for node in node_ids(zone & self.every) if wanted else ():
             for distance, group in self.near[node]:
@@ -93,7 +92,7 @@ class MemoryNodes:
         for node in node_ids(zone & self.every):
             for distance, group in self.near[node]:
                 for other in node_ids(group & wanted):
-                    least[other] = min(distance, least.get(other, _UNKNOWN))
+                    least[other] = min(distance, least.get(other, UNKNOWN_DISTANCE))
         return sorted(least, key=lambda node: (least[node], order(node), node))
 
 
@@ -105,7 +104,7 @@ def memory_nodes_of(machine: Machine) -> MemoryNodes:
         distances = dict(node.distances)
         groups: dict[int, int] = {}
         for other in nodes:
-            distance = distances.get(other.id, _UNKNOWN)
+            distance = distances.get(other.id, UNKNOWN_DISTANCE)
             groups[distance] = groups.get(distance, 0) | 1 << other.id
         near[node.id] = tuple(sorted(groups.items()))
     kinds = {kind: sum(1 << n.id for n in nodes if n.kind is kind) for kind in KINDS}

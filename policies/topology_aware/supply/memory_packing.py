@@ -31,7 +31,8 @@ class Packing:
         """Start without promises."""
         self._nodes = nodes
         self._free = dict(nodes.capacity_bytes)
-        self._laid: dict[int, dict[int, int]] = {}
+        self._totals: dict[int, int] = {}  # bytes by zone
+        self._on: dict[int, dict[int, int]] = {node: {} for node in self._free}  # bytes by node, then by zone
         self._exits = dict.fromkeys(self._free, 0)  # by node: what of others lies there may move to these, as a mask
 
     def add(self, zone: int, amount_bytes: int) -> int:
@@ -40,9 +41,11 @@ class Packing:
         while left:
             moved = self._augment(zone, left)
             if not moved:
-                return left
+                break
             left -= moved
-        return 0
+        if amount_bytes > left:
+            self._totals[zone] = self._totals.get(zone, 0) + amount_bytes - left
+        return left
 
     def takes(self, zone: int, amount_bytes: int) -> bool:
         """Return whether this promise could be kept as well. Change nothing."""
@@ -51,14 +54,13 @@ class Packing:
     def taking(self, zones: Collection[int], amount_bytes: int) -> set[int]:
         """Return the zones in which one promise of so much could be kept as well. Change nothing."""
         found = {zone for zone in zones if self._free_in(zone) >= amount_bytes}
-        laid: dict[int, int] = {}
         tried: Packing | None = None
         for zone in zones:
             if zone in found:
                 continue
-            laid = laid or {other: sum(where.values()) for other, where in self._laid.items()}
             # In a single node lies no other zone.
-            inside = promised_inside(laid.items(), zone) if zone & zone - 1 else laid.get(zone, 0)
+            is_union = zone & zone - 1
+            inside = promised_inside(self._totals.items(), zone) if is_union else self._totals.get(zone, 0)
             if inside + amount_bytes > self._nodes.capacity(zone):  # most full zones
                 continue
             if self._free_in(self.reach(zone)) < amount_bytes:  # nearly all others where memory is short
@@ -80,18 +82,22 @@ class Packing:
         """Return the same layout, to be changed by itself."""
         made = Packing(self._nodes)
         made._free = dict(self._free)
-        made._laid = {zone: dict(where) for zone, where in self._laid.items()}
+        made._totals = dict(self._totals)
+        made._on = {node: dict(there) for node, there in self._on.items()}
         made._exits = dict(self._exits)
         return made
 
     def remove(self, zone: int, amount_bytes: int) -> None:
         """Take away so much of what is laid out for this zone; no more than that."""
-        where = self._laid.get(zone, {})
-        for node in list(where):
-            here = min(amount_bytes, where[node])
-            self._free[node] += here
-            self._lift(zone, node, here)
-            amount_bytes -= here
+        for node in node_ids(zone):
+            here = min(amount_bytes, self._on[node].get(zone, 0))
+            if here:
+                self._free[node] += here
+                self._lift(zone, node, here)
+                self._totals[zone] -= here
+                amount_bytes -= here
+        if not self._totals.get(zone, 1):
+            del self._totals[zone]
 
     def _free_in(self, zone: int) -> int:
         return sum(map(self._free.__getitem__, node_ids(zone)))
@@ -100,11 +106,14 @@ class Packing:
         """Return all nodes that a promise in this zone can be given, directly or by moving others in their zones."""
         return self._steps(zone)[-1]
 
-    def _steps(self, zone: int) -> list[int]:
-        """Return the nodes that are reached by moving at most 0, 1, 2 ... others one after the other, as masks."""
+    def _steps(self, zone: int, until: int = 0) -> list[int]:
+        """Return the nodes that are reached by moving at most 0, 1, 2 ... others one after the other, as masks.
+
+        The last ones are the first that have a node of ``until``, where any have.
+        """
         steps = [zone]
         reached, new = zone, zone
-        while new:
+        while new and not reached & until:
             for node in node_ids(new):
                 reached |= self._exits[node]
             new = reached & ~steps[-1]
@@ -125,31 +134,30 @@ class Packing:
         return amount_bytes
 
     def _lay(self, zone: int, node: int, amount_bytes: int) -> None:
-        where = self._laid.setdefault(zone, {})
-        where[node] = where.get(node, 0) + amount_bytes
+        there = self._on[node]
+        there[zone] = there.get(zone, 0) + amount_bytes
         self._exits[node] |= zone
 
     def _lift(self, zone: int, node: int, amount_bytes: int) -> None:
-        where = self._laid[zone]
-        where[node] -= amount_bytes
-        if not where[node]:
-            del where[node]
-            self._exits[node] = reduce(or_, (other for other, on in self._laid.items() if node in on), 0)
+        there = self._on[node]
+        there[zone] -= amount_bytes
+        if not there[zone]:
+            del there[zone]
+            self._exits[node] = reduce(or_, there, 0)
 
     def _augment(self, zone: int, most_bytes: int) -> int:
         """Move others along one of the shortest chains that end at a free node, and use the room; 0 = there is none."""
         free = sum(1 << node for node, left in self._free.items() if left)
-        steps = self._steps(zone)
-        length = next((n for n, reached in enumerate(steps) if reached & free), None)
-        if length is None:
+        steps = self._steps(zone, free)
+        if not steps[-1] & free:
             return 0
-        node = node_ids(steps[length] & free)[0]
+        node = node_ids(steps[-1] & free)[0]
         chain: list[tuple[int, int, int]] = []  # (zone, node that it leaves, node that it goes to), the last move first
         amount = min(most_bytes, self._free[node])
-        for reached in reversed(steps[:length]):
+        for reached in reversed(steps[:-1]):
             before = next(n for n in node_ids(reached) if self._exits[n] >> node & 1)
-            mover = next(other for other, on in self._laid.items() if before in on and other >> node & 1)
-            amount = min(amount, self._laid[mover][before])
+            mover = next(other for other in self._on[before] if other >> node & 1)
+            amount = min(amount, self._on[before][mover])
             chain.append((mover, before, node))
             node = before
         self._free[chain[0][2] if chain else node] -= amount

@@ -16,13 +16,13 @@ from policies.topology_aware.supply.hugepages import huge_page_account
 from policies.topology_aware.supply.machine_devices import Accelerator, Holders, free_accelerators, holders_with
 from policies.topology_aware.supply.memory_account import MemoryAccount, empty_account, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
-from sysfs.cpuset import changes_between
+from sysfs.cpuset import changes_between, gathered
 
 FEW_CPUS = 2
 """Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing."""
 
-Affinities = Mapping[tuple[int, tuple[Affinity, ...]], int]
-"""How many containers in a pool have these affinities; 0 = not there."""
+Affinities = Mapping[tuple[Affinity, ...], Mapping[int, int]]
+"""How many containers in a pool have these affinities. Replicas have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,58 +70,39 @@ class Supply:
 
     def plus(self, *grants: Grant) -> "Supply":
         """Return the supply with these grants taken."""
-        return self._changed(grants, 1) if grants else self
+        return self.changed((), grants)
 
     def minus(self, *grants: Grant) -> "Supply":
         """Return the supply with these grants released."""
-        return self._changed(grants, -1) if grants else self
+        return self.changed(grants, ())
 
-    def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
-        tree = self.tree
-        promises = promises_of(self.memory.nodes, grants)
-        granted = list(self.granted_mcpu)
-        unbooked_sharers, limits, unlimited = list(self.unbooked_sharers), list(self.limits), list(self.unlimited)
-        owned, reserved_users, reserved_mcpu = self.owned, self.reserved_users, self.reserved_mcpu
-        for grant in grants:
-            kind = grant.kind
-            if kind is CpuKind.PRESERVE:
-                continue
-            if kind is CpuKind.RESERVED:
-                reserved_users += sign
-                reserved_mcpu += sign * grant.reserved_mcpu
-                continue
-            path = tree.named(grant.pool).path
-            here = path[0]
-            own = grant.exclusive.mask | grant.isolated.mask
-            owned = owned | own if sign > 0 else owned & ~own
-            if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
-                unbooked_sharers[here] += sign
-            if kind is CpuKind.SHARED:
-                if limit := grant.request.cpu_limit_mcpu:
-                    limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
-                else:
-                    unlimited[here] += sign
-            if grant.shared_mcpu:
-                for i in path:
-                    granted[i] += sign * grant.shared_mcpu
+    def changed(self, gone: tuple[Grant, ...], come: tuple[Grant, ...]) -> "Supply":
+        """Return the supply with some grants released and others taken."""
+        if not gone and not come:
+            return self
+        tree, nodes, sums = self.tree, self.memory.nodes, _Sums(self)
+        for grant in gone:
+            sums.book(grant, -1)
+        for grant in come:
+            sums.book(grant, 1)
         shared = self.shared
-        if owned != self.owned:
-            shared = tuple(p.sharable & ~owned for p in tree.pools)
+        if sums.owned != self.owned:
+            shared = tuple(p.sharable & ~sums.owned for p in tree.pools)
         return Supply(
             tree=tree,
             withheld=self.withheld,
-            owned=owned,
+            owned=sums.owned,
             shared=shared,
-            granted_mcpu=tuple(granted),
-            unbooked_sharers=tuple(unbooked_sharers),
-            limits=tuple(limits),
-            unlimited=tuple(unlimited),
-            reserved_users=reserved_users,
-            reserved_mcpu=reserved_mcpu,
-            memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
+            granted_mcpu=tuple(sums.granted_mcpu),
+            unbooked_sharers=tuple(sums.unbooked_sharers),
+            limits=tuple(sums.limits),
+            unlimited=tuple(sums.unlimited),
+            reserved_users=sums.reserved_users,
+            reserved_mcpu=sums.reserved_mcpu,
+            memory=self.memory.changed(promises_of(nodes, gone), promises_of(nodes, come)),
             accelerators=self.accelerators,
-            holders=holders_with(self.holders, grants, sign) if self.accelerators else self.holders,
-            affinities=affinities_with(self.affinities, tree, grants, sign),
+            holders=holders_with(holders_with(self.holders, gone, -1), come, 1) if self.accelerators else self.holders,
+            affinities=affinities_with(affinities_with(self.affinities, tree, gone, -1), tree, come, 1),
             matches=self.matches,
         )
 
@@ -156,13 +137,16 @@ class Supply:
         ``with_unlimited``: those without a limit count too, with what they should find at least; not in pools of which
         that is most.
         """
-        lost = 0
-        for i in self.tree.pools[pool].path if owned else ():
-            width = self.shared[i].bit_count()
-            squeezed = self.limits[i][bisect_right(self.limits[i], width - owned) :]
-            lost += sum(min(limit, width) - (width - owned) for limit in squeezed)
-            if with_unlimited and self.tree.pools[i].sharable.bit_count() >= 2 * (FEW_CPUS + 1):
-                lost += self.unlimited[i] * max(0, min(FEW_CPUS + 1, width) - (width - owned))
+        path = self.tree.pools[pool].path if owned else ()
+        return sum(self.squeezed_here(i, owned, with_unlimited=with_unlimited) for i in path)
+
+    def squeezed_here(self, pool: int, owned: int, *, with_unlimited: bool) -> int:
+        """Return as ``squeezed`` what the sharers of this pool alone lose."""
+        width = self.shared[pool].bit_count()
+        squeezed = self.limits[pool][bisect_right(self.limits[pool], width - owned) :]
+        lost = sum(min(limit, width) - (width - owned) for limit in squeezed)
+        if with_unlimited and self.tree.pools[pool].sharable.bit_count() >= 2 * (FEW_CPUS + 1):
+            lost += self.unlimited[pool] * max(0, min(FEW_CPUS + 1, width) - (width - owned))
         return lost
 
     def holds(self) -> bool:
@@ -173,6 +157,41 @@ class Supply:
         return all(1000 * shared.bit_count() >= granted for shared, granted in pairs)
 
 
+class _Sums:
+    """The sums over grants while some are booked; never leaves this module. See ``Supply``."""
+
+    def __init__(self, supply: Supply) -> None:
+        self._tree = supply.tree
+        self.owned, self.granted_mcpu = supply.owned, list(supply.granted_mcpu)
+        self.unbooked_sharers, self.limits = list(supply.unbooked_sharers), list(supply.limits)
+        self.unlimited = list(supply.unlimited)
+        self.reserved_users, self.reserved_mcpu = supply.reserved_users, supply.reserved_mcpu
+
+    def book(self, grant: Grant, sign: int) -> None:
+        """Count a grant that is taken (1) or released (-1)."""
+        kind = grant.kind
+        if kind is CpuKind.PRESERVE:
+            return
+        if kind is CpuKind.RESERVED:
+            self.reserved_users += sign
+            self.reserved_mcpu += sign * grant.reserved_mcpu
+            return
+        path = self._tree.named(grant.pool).path
+        here = path[0]
+        own = grant.exclusive.mask | grant.isolated.mask
+        self.owned = self.owned | own if sign > 0 else self.owned & ~own
+        if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
+            self.unbooked_sharers[here] += sign
+        if kind is CpuKind.SHARED:
+            if limit := grant.request.cpu_limit_mcpu:
+                self.limits[here] = _with_limit(self.limits[here], -(-limit // 1000), sign)
+            else:
+                self.unlimited[here] += sign
+        if grant.shared_mcpu:
+            for i in path:
+                self.granted_mcpu[i] += sign * grant.shared_mcpu
+
+
 def of_pod(grants: Sequence[Grant], uid: str) -> Iterator[Grant]:
     """Yield the grants of a pod's containers among these, which are sorted by container."""
     start = bisect_left(grants, uid, key=lambda grant: grant.container.pod_uid)
@@ -181,18 +200,23 @@ def of_pod(grants: Sequence[Grant], uid: str) -> Iterator[Grant]:
 
 def affinities_with(affinities: Affinities, tree: PoolTree, grants: Iterable[Grant], sign: int) -> Affinities:
     """Return the affinities with those of these grants more (1) or fewer (-1); some kinds are in no pool."""
-    changes = [
-        (tree.by_name.get(grant.pool, 0), grant.request.affinities)
+    changes = gathered(
+        (grant.request.affinities, tree.by_name.get(grant.pool, 0))
         for grant in grants
         if grant.request.affinities and grant.is_in_pool
-    ]
+    )
     if not changes:
         return affinities
     result = dict(affinities)
-    for key in changes:
-        result[key] = result.get(key, 0) + sign
-        if not result[key]:
-            del result[key]
+    for wanted, pools in changes.items():
+        counts = dict(result.get(wanted, {}))
+        for pool in pools:
+            counts[pool] = counts.get(pool, 0) + sign
+            if not counts[pool]:
+                del counts[pool]
+        result[wanted] = counts
+        if not counts:
+            del result[wanted]
     return result
 
 
@@ -216,8 +240,7 @@ def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...
 
     Grants are exact integers, so the result is that of booking all of them.
     """
-    gone, come = changes_between(old, new)
-    return supply.minus(*gone).plus(*come)
+    return supply.changed(*changes_between(old, new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +261,15 @@ class Room:
 
 def room_of(supply: Supply, *, keep_busy: bool) -> Room:
     """Return what can be given. ``keep_busy``: pools keep a CPU also for containers booked with no CPU time."""
-    pools = supply.tree.pools
+    pools, granted = supply.tree.pools, supply.granted_mcpu
     keep = [1 if keep_busy and n else 0 for n in supply.unbooked_sharers]
     if supply.needs_root_cpu:
         keep[0] = 1
     free: list[int] = []
     spare: list[int] = []
-    for pool in pools:
-        cpus = supply.shared[pool.index].bit_count()
-        left = 1000 * cpus - supply.granted_mcpu[pool.index]
-        whole = cpus - keep[pool.index]
+    for pool, cpus, kept in zip(pools, map(int.bit_count, supply.shared), keep, strict=True):
+        left = 1000 * cpus - granted[pool.index]
+        whole = cpus - kept
         up = pool.parent
         free.append(left if up < 0 else min(left, free[up]))
         spare.append(whole if up < 0 else min(whole, spare[up]))
@@ -257,15 +279,16 @@ def room_of(supply: Supply, *, keep_busy: bool) -> Room:
 
 def givable(supply: Supply, granted_mcpu: Iterable[int], keep: list[int]) -> tuple[list[int], list[int]]:
     """Return per pool how many CPUs the subtree can give up (``inner``), and the pool with it (``give``)."""
-    pools = supply.tree.pools
+    pools, shared = supply.tree.pools, supply.shared
     granted = list(granted_mcpu)
     inner, give = [0] * len(pools), [0] * len(pools)
-    untouchable = supply.owned | supply.withheld
+    ownable = ~(supply.owned | supply.withheld)
     for pool in reversed(pools):
         i = pool.index
-        inner[i] += (pool.loose & ~untouchable).bit_count()
+        if pool.loose:
+            inner[i] += (pool.loose & ownable).bit_count()
         needed = max(-(-granted[i] // 1000), keep[i])
-        give[i] = max(0, min(inner[i], supply.shared[i].bit_count() - needed))
+        given = give[i] = max(0, min(inner[i], shared[i].bit_count() - needed))
         if pool.parent >= 0:
-            inner[pool.parent] += give[i]
+            inner[pool.parent] += given
     return inner, give

@@ -69,8 +69,19 @@ def test_the_widest_and_most_broken_set_is_read_and_written_at_once() -> None:
     assert time.thread_time() - start < 20 * reference
 
 
-@given(st.lists(st.sampled_from("abcdef"), unique=True), st.lists(st.sampled_from("abcdef"), unique=True))
+@given(*(st.sets(st.sampled_from([chr(code) for code in range(97, 137)])).map(sorted) for _ in range(2)))
 def test_changes_are_what_either_side_has_alone_in_its_order(old: list[str], new: list[str]) -> None:
     gone, come = changes_between(tuple(old), tuple(new))
     assert gone == tuple(each for each in old if each not in new)
     assert come == tuple(each for each in new if each not in old)
+
+
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_changes_of_few_among_many_are_found(more: set[int], fewer: set[int], others: set[int]) -> None:
+    """Objects are compared, not values: one of the same value in the place of another is a change."""
+    objects = {number: [number] for number in range(61)}
+    old = tuple(objects[n] for n in range(61) if n not in more)
+    new = tuple([n] if n in others else objects[n] for n in range(61) if n not in fewer)
+    gone, come = changes_between(old, new)
+    assert list(map(id, gone)) == [id(each) for each in old if all(each is not other for other in new)]
+    assert list(map(id, come)) == [id(each) for each in new if all(each is not other for other in old)]

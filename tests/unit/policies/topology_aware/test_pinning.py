@@ -5,7 +5,7 @@ import pytest
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Update
 from policies.preferences import Preferences, Threads
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pinning import Pinned, at_live_pools, changed_pinnings
+from policies.topology_aware.pinning import OtherGrants, Pinned, at_live_pools, changed_pinnings
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import before, four_nodes, options, request, supply_of, tree_of
@@ -74,7 +74,9 @@ def test_no_mems_means_not_written() -> None:
 def changes(*pairs: tuple[Grant, Grant], gone: tuple[Grant, ...] = (), come: tuple[Grant, ...] = ()) -> dict[str, str]:
     old = supply_of(TREE, *gone, *(a for a, _ in pairs))
     new = supply_of(TREE, *come, *(b for _, b in pairs))
-    return {u.container.pod_uid: str(u.pinning.cpus) for u in changed_pinnings(old, new, pairs, OPTIONS)}
+    before = tuple(sorted((a for a, _ in pairs), key=lambda grant: grant.container))
+    others = OtherGrants(before, tuple(b for a, b in pairs if a is not b))
+    return {u.container.pod_uid: str(u.pinning.cpus) for u in changed_pinnings(old, new, others, OPTIONS)}
 
 
 def test_those_that_lose_a_cpu_are_updated_and_nobody_else() -> None:
@@ -87,7 +89,7 @@ def test_those_that_lose_a_cpu_are_updated_and_nobody_else() -> None:
 def test_system_containers_are_updated_where_they_share_the_root() -> None:
     tree = tree_of(MACHINE)
     old, new = supply_of(tree, SYSTEM), supply_of(tree, SYSTEM, OWNER)
-    (update,) = changed_pinnings(old, new, [(SYSTEM, SYSTEM)], OPTIONS)
+    (update,) = changed_pinnings(old, new, OtherGrants((SYSTEM,)), OPTIONS)
     assert str(update.pinning.cpus) == "0-2,4,6-15"
 
 
@@ -95,12 +97,13 @@ def test_a_container_that_moves_to_a_wider_pool_is_updated() -> None:
     moved = replace(SHARED, pool="socket #0", mems=NodeSet.parse("0-1"))
     old, new = supply_of(TREE, SHARED), supply_of(TREE, moved)
     pinning = Pinning(CpuSet.parse("1-2,4-7"), NodeSet.parse("0-1"))
-    assert changed_pinnings(old, new, [(SHARED, moved)], OPTIONS) == (Update(SHARED.container, pinning),)
+    assert changed_pinnings(old, new, OtherGrants((SHARED,), (moved,)), OPTIONS) == (Update(SHARED.container, pinning),)
 
 
 def test_nothing_is_updated_when_cpus_are_not_pinned() -> None:
     unpinned = replace(OPTIONS, pin_cpu=False)
-    assert changed_pinnings(supply_of(TREE, SHARED), supply_of(TREE, SHARED, OWNER), [(SHARED, SHARED)], unpinned) == ()
+    before, after = supply_of(TREE, SHARED), supply_of(TREE, SHARED, OWNER)
+    assert changed_pinnings(before, after, OtherGrants((SHARED,)), unpinned) == ()
 
 
 def hidden(grant: Grant, *others: Grant) -> str:

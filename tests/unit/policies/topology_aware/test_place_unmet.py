@@ -8,7 +8,8 @@ from policies.base import Allocations, CpuKind, DeviceLocality, Grant, QosClass,
 from policies.preferences import Preferences
 from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.explain import PoolChoice, choice_reasons
-from policies.topology_aware.ranking import fixed_scores_of, rank
+from policies.topology_aware.keys.pool_keys import FixedScores
+from policies.topology_aware.ranking import rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -181,7 +182,7 @@ def test_a_pool_that_ranks_higher_and_could_not_give_its_cpus_is_not_said_to_att
         tree_of(four_nodes()), request("p/web", 1000, affinities=wish_for("db", 5)), *neighbour(Allocations()).grants
     )
     room = room_of(wanted.supply, keep_busy=True)
-    ranking = rank(wanted, fixed_scores_of(wanted), room, room)
+    ranking = rank(wanted, FixedScores(wanted), room, room)
     second = ranking.order[1]
     pool, offer = wanted.tree.pools[second], ranking.offers[second]
     taken = take(wanted, pool, offer, room.give)

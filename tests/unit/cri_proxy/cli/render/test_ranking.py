@@ -4,7 +4,7 @@ from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.node.status.decision_views import FieldView
 from cri_proxy.state.decisions import RankedPool
 from policies.topology_aware import MEANINGS
-from policies.topology_aware.score import Key
+from policies.topology_aware.keys.score import Key
 from tests.fakes.views import decision_record, explanation, ranked
 
 

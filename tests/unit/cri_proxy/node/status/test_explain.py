@@ -22,7 +22,7 @@ from cri_proxy.steps import at_once
 from policies.base import ContainerKey, CpuKind, Pinning, Pod, QosClass
 from policies.container_name import ContainerName
 from policies.topology_aware import MEANINGS, WHY_WORSE
-from policies.topology_aware.score import Key
+from policies.topology_aware.keys.score import Key
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import make_record
 from tests.fakes.views import container

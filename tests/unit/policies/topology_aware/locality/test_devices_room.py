@@ -1,15 +1,17 @@
 """Whether a pool that reaches beyond the CPUs near a device has room near it: on four nodes of four CPUs."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from policies.base import CpuKind, DeviceLocality, Grant, QosClass, Request
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.locality.devices import at_devices, far_devices, locality_scores_now
+from policies.topology_aware.locality.devices import NearnessNow, at_devices, far_devices
 from policies.topology_aware.supply.load import load_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
@@ -50,9 +52,8 @@ def found_at(
     """The nearness of the pool to devices at these CPUs, and minus its distance from those that it is not near."""
     wanted = request("a/c", mcpu, qos, localities=devices(places), **keys)
     context = replace(context_of(tree, wanted, *grants), supply=supply_of(tree, *grants, withheld=withheld))
-    scores, distances = locality_scores_now(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
-    index = tree.named(pool).index
-    return scores[index], distances[index]
+    near = NearnessNow(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
+    return near.of(tree.named(pool))
 
 
 def near(places: str, mcpu: int, *grants: Grant, **keys: object) -> float:
@@ -229,5 +230,19 @@ def far_from(pool: str, wanted: Request, *grants: Grant, owned: str = "") -> dic
     """The devices that the container is far from in this pool, and whether there is room near them."""
     context = context_of(TREE, wanted, *grants)
     room = room_of(context.supply, keep_busy=True)
-    found = far_devices(context, room, TREE.named(pool), CpuSet.parse(owned).mask)
+    found = far_devices(context, room, load_of(context.supply), TREE.named(pool), CpuSet.parse(owned).mask)
     return {device.source: device.has_room for device in found}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_parts_of_a_node_have_is_what_they_have_when_asked_for_alone(seed: int) -> None:
+    """L3 domains of a node are as near as it, for CPUs to own: that is looked up once, and must not differ."""
+    rng = random.Random(seed)
+    tree = tree_of(small_machine(packages=2, nodes=2, cores=4, threads=1, l3=[f"{n}-{n + 1}" for n in range(0, 16, 2)]))
+    places = " ".join(rng.sample(("0-3", "4-7", "0-1", "2-5", "8-15", "3"), k=rng.choice((1, 2))))
+    wanted = request("a/c", rng.choice((500, 1000, 2500)), GUARANTEED, localities=devices(places))
+    held = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, CpuSet.parse(rng.choice(("0-1", "0-6", "2,9"))))
+    context = context_of(tree, wanted, held)
+    room, load = room_of(context.supply, keep_busy=True), load_of(context.supply)
+    together = NearnessNow(context, room, load)
+    assert [together.of(pool) for pool in tree.pools] == [NearnessNow(context, room, load).of(p) for p in tree.pools]

@@ -1,6 +1,6 @@
 """The key by which pools are compared, and the meaning of its fields for operators in ``explain``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from policies.base import Ranked
@@ -43,7 +43,8 @@ class Key(NamedTuple):
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
-_MOST_SHOWN = 16  # pools whose keys are made: on a machine with 169 pools the rest would take a tenth of a decision
+MOST_SHOWN = 16
+"""Pools whose keys are told, the best ones: on a machine with 169 pools the rest would take a quarter of a decision."""
 
 # For operators: the meaning of a field's value, and why a pool with a smaller value loses.
 _FIELDS = {
@@ -134,10 +135,11 @@ def deciding_field(better: Key, worse: Key) -> str:
     return next(name for name, a, b in pairs if a != b)  # no two pools have the same place in the tree
 
 
-def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:
-    """Return the pools best first, with their outcomes and the keys of those that may be shown."""
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    may_be_shown = {*order[:_MOST_SHOWN], *(i for i in order if outcomes[i] == "chosen")}
+def ranked(
+    names: Sequence[str], keys: Mapping[int, Key], outcomes: Sequence[str], order: Sequence[int]
+) -> tuple[Ranked, ...]:
+    """Return the pools in this order, the best first, with their outcomes and the keys of those that may be shown."""
+    may_be_shown = {*order[:MOST_SHOWN], *(i for i in order if outcomes[i] == "chosen")}
     return tuple(Ranked(names[i], _shown(keys[i]) if i in may_be_shown else (), outcomes[i]) for i in order)
 
 

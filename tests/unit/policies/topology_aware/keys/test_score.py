@@ -1,4 +1,4 @@
-from policies.topology_aware.score import WHY_WORSE, Key, deciding_field, ranked
+from policies.topology_aware.keys.score import WHY_WORSE, Key, deciding_field, ranked
 
 EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (3000,), -3)
 
@@ -31,6 +31,7 @@ def test_the_first_difference_decides_and_has_words() -> None:
 
 
 def test_pools_are_told_best_first_with_their_fields() -> None:
-    told = ranked(["a", "b"], [EQUAL, EQUAL._replace(left=(4000, 20))], ["not tried", "chosen"])
+    keys = {0: EQUAL, 1: EQUAL._replace(left=(4000, 20))}
+    told = ranked(["a", "b"], keys, ["not tried", "chosen"], (1, 0))
     assert [(r.pool, r.outcome) for r in told] == [("b", "chosen"), ("a", "not tried")]
     assert [dict(each.key)["left"] for each in told] == ["4000/20", "3000"]
