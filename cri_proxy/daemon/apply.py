@@ -22,7 +22,7 @@ from cri_proxy.logs import Log
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices
 from policies.builder import build_policy
-from policies.devices import DeviceInventory
+from policies.devices import DeviceInventory, RegisteredDevice
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
@@ -73,8 +73,15 @@ class Built:
     warnings: tuple[str, ...]
 
     def with_devices(self, devices: DeviceInventory) -> "Built":
-        """Return the same with these devices to choose among."""
-        return replace(self, policy=self.policy.with_devices(devices))
+        """Return the same with these devices to choose among, and what the policy says of them."""
+        policy = self.policy.with_devices(devices)
+        return replace(self, policy=policy, warnings=renoted(self.warnings, self.policy, policy))
+
+
+def renoted(warnings: Sequence[str], before: Policy, after: Policy) -> tuple[str, ...]:
+    """Return the warnings with the notes of the later policy in place of those of the earlier one."""
+    others = (warning for warning in warnings if warning not in before.notes)
+    return (*others, *after.notes) if before.notes != after.notes else tuple(warnings)
 
 
 def build(config: Config, machine: Machine, root: Path, known: Built | None = None) -> Built:
@@ -238,16 +245,25 @@ class HostApplier(Applier):
         async with self.lock:
             now, config = await files.again(found), self.node.coordinator.config
             files.use(now, is_asked=is_asked)
-            inventory = await self.devices.joined(config, self.node.context.ledger.policy.machine)
-            use_devices(self.node, inventory)
-            self.devices.use(config, self.node.context.ledger.policy.known)
+            await self._use_devices(config)
+
+    async def take_registered(self, registered: tuple[RegisteredDevice, ...]) -> None:
+        """Know these devices of plugins from now on; no grant changes."""
+        self.devices.registered = registered
+        await self.take_health()
 
     async def take_health(self) -> None:
         """Let new containers choose among the devices that are healthy now; no grant changes."""
         async with self.lock:
-            config = self.node.coordinator.config
-            use_devices(self.node, await self.devices.joined(config, self.node.context.ledger.policy.machine))
-            self.devices.use(config, self.node.context.ledger.policy.known)
+            await self._use_devices(self.node.coordinator.config)
+
+    async def _use_devices(self, config: Config) -> None:
+        """Let new containers choose among the devices that all sources list now."""
+        ledger, coordinator = self.node.context.ledger, self.node.coordinator
+        inventory, before = await self.devices.joined(config, ledger.policy.machine), ledger.policy
+        use_devices(self.node, inventory)
+        coordinator.config_warnings = renoted(coordinator.config_warnings, before, ledger.policy)
+        self.devices.use(config, ledger.policy.known)
 
     async def plan_config(self, config: Config) -> Planned:
         """Return the changes that ``take_config`` would make now; nothing changes."""

@@ -1,4 +1,4 @@
-"""The sources of the node's devices in force: cost files, the inventory file, a scan of PCI, the driver; joined."""
+"""The sources of the node's devices in force: cost files, inventory, a scan of PCI, driver, plugins; joined."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from cri_proxy.inventory.health_watch import HealthWatch
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id
 from cri_proxy.inventory.pci import inventory_of
-from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory, JoinedDevices
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory, JoinedDevices, RegisteredDevice
 from policies.devices.costs import NO_DEVICES, Inventory
 from sysfs.model import Machine
 
@@ -120,6 +120,8 @@ class DeviceSources:
         self._numbers = DeviceNumbers()
         self._inventory = EMPTY_INVENTORY
         self._disagreements: tuple[str, ...] = ()
+        self.registered: tuple[RegisteredDevice, ...] = ()
+        """What plugins have registered with the kubelet, as far as it is known."""
 
     async def begin(self) -> None:
         """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""
@@ -145,7 +147,9 @@ class DeviceSources:
         if config.devices.scan:
             before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
-        return self.health.applied(await self._identifiers.filled(inventory)) if inventory.devices else inventory
+        if inventory.devices:
+            inventory = self.health.applied(await self._identifiers.filled(inventory))
+        return replace(inventory, registered=self.registered) if self.registered else inventory
 
     def use(self, config: Config, known: JoinedDevices, found: ReadDevices | None = None) -> None:
         """Note that this is in force, and what sources newly disagree about.

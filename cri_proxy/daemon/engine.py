@@ -44,6 +44,7 @@ from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.locality import POD_WORKERS, LocalityLookup
 from cri_proxy.intercept.reader import Reader
+from cri_proxy.kubelet.plugin_devices import RegisteredDevices
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
@@ -108,8 +109,7 @@ class Engine:
         self.machine = self._built.machine
         if self.settings.fallback is not None:
             self._log_kept(self.settings.fallback)
-        self._warnings = (*self.settings.warnings, *self._built.warnings)
-        for warning in self._warnings:
+        for warning in (*self.settings.warnings, *self._built.warnings):
             log.warning(events.CONFIG_WARNING, reason=warning)
         self._clock = SystemClock()
         self.journal = Journal(log, self._clock)
@@ -141,7 +141,8 @@ class Engine:
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
         inventory = await devices.joined(config, self._built.machine)
-        node = Node(self._built.policy.with_devices(inventory), config, environment)
+        self._built = self._built.with_devices(inventory)
+        node = Node(self._built.policy, config, environment)
         closing.push_async_callback(node.close)
         lookup = LocalityLookup(settings.sysfs_root, files.of_pods)
         await lookup.cdi.remember_in(state)
@@ -151,9 +152,10 @@ class Engine:
         pod_resources = self._pod_resources(node, files.of_host, closing)
         reader_of = partial(_reader, lookup, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
-        node.coordinator.config_warnings = self._warnings
+        node.coordinator.config_warnings = (*self.settings.warnings, *self._built.warnings)
         node.adoption.use_claims(_claim_sources(lookup, pod_resources, node))
         applier = HostApplier(node, interceptor, reader_of, self._host, devices, self._built)
+        self._watch_plugins(node, files.of_host, applier, closing)
         watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
@@ -234,6 +236,23 @@ class Engine:
         )
         closing.push_async_callback(resources.close)
         return resources
+
+    def _watch_plugins(self, node: Node, files: FileWorkers, applier: HostApplier, closing: AsyncExitStack) -> None:
+        """Ask the kubelet now and then what plugins have registered, off the path of every call."""
+        root = self.settings.config.kubelet_root
+        socket = Path(root) / SOCKET
+        channel = RuntimeClient(f"unix://{socket}")
+        registered = RegisteredDevices(
+            channel,
+            self._clock,
+            self.journal,
+            is_asked=lambda: node.coordinator.config.pod_resources,
+            look=lambda: files.run(root, os.path.lexists, socket, within_seconds=BUDGET_SECONDS),
+        )
+        closing.push_async_callback(registered.close)
+        node.keep_doing(
+            partial(registered.watch, lambda: applier.take_registered(registered.devices)), "devices of plugins"
+        )
 
     async def _with_lister(
         self,

@@ -22,6 +22,7 @@ from policies.devices.device_types import OWN_DOMAIN as OWN_DOMAIN
 from policies.devices.device_types import RDMA as RDMA
 from policies.devices.device_types import RESOURCE_OF as RESOURCE_OF
 from policies.devices.device_types import VENDOR_OF as VENDOR_OF
+from policies.devices.device_types import VENDORS as VENDORS
 from policies.devices.device_types import is_accelerator as is_accelerator
 from policies.devices.device_types import type_of as type_of
 from policies.devices.device_types import types_alike as types_alike
@@ -50,6 +51,7 @@ from policies.devices.model import GpuPartition as GpuPartition
 from policies.devices.model import InventoryDevice as InventoryDevice
 from policies.devices.model import PcieGroup as PcieGroup
 from policies.devices.model import PciePath as PciePath
+from policies.devices.model import RegisteredDevice as RegisteredDevice
 from policies.devices.model import Statement as Statement
 from policies.devices.model import VfGroup as VfGroup
 from policies.devices.model import VirtualFunction as VirtualFunction

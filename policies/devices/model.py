@@ -156,11 +156,26 @@ class PcieGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredDevice:
+    """A device that computes, as a plugin has registered it with the kubelet, on the node ``numa``.
+
+    ``names`` are all that the kubelet calls it and its parts; ``identity`` is the PCI address or the identifier of a
+    driver that these tell, and ``vendor`` that of the resource, as ``device_types`` names it; '' where none is told.
+    """
+
+    numa: int
+    names: tuple[str, ...]
+    identity: str = ""
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceInventory:
     """All devices of a node, the partitions that its GPUs are given in (None: no table), and labels of the node.
 
     ``links`` are those between its GPUs, where they are known: the GPU of minor N is the matrix's GPUN. ``costs`` are
     the devices that cost files list; which of them are the same as ``devices``, ``policies.devices.sources`` tells.
+    ``registered`` are those that plugins give out: CPUs beside them are left to who asks for them.
     """
 
     devices: tuple[InventoryDevice, ...]
@@ -168,6 +183,7 @@ class DeviceInventory:
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     links: LinkMatrix | None = None
     costs: Inventory = NO_DEVICES
+    registered: tuple[RegisteredDevice, ...] = ()
 
     @property
     def statements(self) -> tuple[tuple[Statement, ...], ...]:

@@ -76,18 +76,20 @@ def localities_once(
     """
     sources = {grant.source for grant in given}
     found: dict[str, tuple[str, ...]] = {}
+    by_plugin: dict[str, tuple[str, ...]] = {}
     for group in places:
-        resource = group.place.source.removeprefix(POD_RESOURCES).removesuffix(",".join(group.ids))
-        devices = tuple(dict.fromkeys(source_of(f"{resource}{each}", joined) for each in group.ids))
-        found[group.place.source] = devices if sources.issuperset(devices) else ()
+        source = group.place.source
+        resource = source.removesuffix(",".join(group.ids))
+        listed = (source_of(f"{resource.removeprefix(POD_RESOURCES)}{each}", joined) for each in group.ids)
+        devices = tuple(dict.fromkeys(listed))
+        found[source] = devices if sources.issuperset(devices) else ()
+        by_plugin[source] = tuple(f"{resource}{each}" for each in group.ids)
     return tuple(
-        _of_devices(locality, found[locality.source]) if locality.source in found else locality
-        for locality in localities
+        replace(each, devices=found[each.source] or each.devices or by_plugin[each.source])
+        if each.source in found
+        else each
+        for each in localities
     )
-
-
-def _of_devices(locality: DeviceLocality, devices: tuple[str, ...]) -> DeviceLocality:
-    return replace(locality, devices=devices or locality.devices or (locality.source,))
 
 
 def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Sets of NUMA nodes are sets of those with CPUs, as in topology hints: a device o
 nodes nearest to it, and one on a node that the machine does not have is on every set.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -18,10 +19,12 @@ from policies.devices import (
     DeviceInventory,
     InventoryDevice,
     JoinedDevices,
+    RegisteredDevice,
     address_in,
     identities_held,
     identities_of,
     is_accelerator,
+    vendor_of,
 )
 from policies.devices.costs import DeviceCatalog
 from policies.hardware.siblings import Shifts, siblings_of
@@ -38,6 +41,8 @@ class Accelerator:
     cpus: int
     identities: frozenset[str]
 
+
+_Placed = tuple[int | None, frozenset[str]]  # a NUMA node, and the identities of an accelerator there
 
 Holders = Mapping[str, int]
 """How many containers hold a device of this identity; 0 = not there."""
@@ -58,7 +63,7 @@ class MachineDevices:
         )
         """For each node the mask of the nodes whose devices are its own."""
         self.joined: Final = self.allocator.joined
-        self.accelerators: Final = accelerators_of(machine, devices.devices)
+        self.accelerators: Final = accelerators_of(machine, devices.devices, devices.registered)
         self._every = reduce(or_, self.masks, 0)
         self._addresses = {device.key: device.path.bus for device in devices.devices}
         self._nowhere = frozenset(address for device in devices.devices for address in _addresses_nowhere(device))
@@ -131,18 +136,45 @@ def _addresses_nowhere(device: InventoryDevice) -> Iterator[str]:
         yield from filter(None, (device.path.bus, *(vf.bus for group in device.vf_groups for vf in group.vfs)))
 
 
-def accelerators_of(machine: Machine, devices: Iterable[InventoryDevice]) -> tuple[Accelerator, ...]:
-    """Return those of the inventory that are healthy, and others by their PCI class; where their node has CPUs."""
+def accelerators_of(
+    machine: Machine, devices: Iterable[InventoryDevice], registered: Iterable[RegisteredDevice] = ()
+) -> tuple[Accelerator, ...]:
+    """Return those of the inventory that are healthy, others by their PCI class, and those that plugins alone know.
+
+    Only where their node has CPUs.
+    """
     devices = tuple(devices)
     listed = {address_in(device.path.bus) for device in devices}
     kinds = [(d.numa, frozenset(identities_of(d))) for d in devices if d.kind in _KINDS and d.is_healthy]
-    by_class = [
-        (device.node, frozenset((device.address,)))
-        for device in machine.devices
-        if is_accelerator(device) and device.address not in listed
-    ]
-    found = [Accelerator(_cpus_at(machine, node), identities) for node, identities in (*kinds, *by_class)]
+    by_class = [device for device in machine.devices if is_accelerator(device) and device.address not in listed]
+    known = [*kinds, *((device.node, frozenset((device.address,))) for device in by_class)]
+    alone = _of_plugins_alone(machine, devices, known, registered)
+    found = [Accelerator(_cpus_at(machine, node), identities) for node, identities in (*known, *alone)]
     return tuple(each for each in found if each.cpus)
+
+
+def _of_plugins_alone(
+    machine: Machine,
+    devices: Iterable[InventoryDevice],
+    known: Iterable[_Placed],
+    registered: Iterable[RegisteredDevice],
+) -> Iterator[_Placed]:
+    """Yield the devices that neither the inventory nor PCI has.
+
+    A plugin may name a GPU in a way of its own. On a NUMA node that has one of the same vendor, or of none that is
+    known, it is taken for that.
+    """
+    identities = {identity for device in devices for identity in identities_of(device)}
+    vendors = {device.address: vendor_of(device) for device in machine.devices}
+    there = defaultdict[int | None, set[str]](set)
+    for node, its in known:
+        identities |= its
+        there[node].add(next((vendors[identity] for identity in its if identity in vendors), ""))
+    for device in registered:
+        here = there[device.numa]
+        may_be_one = here and (not device.vendor or not here.isdisjoint(("", device.vendor)))
+        if device.identity not in identities and not may_be_one:
+            yield device.numa, frozenset(filter(None, (device.identity, *device.names)))
 
 
 def _cpus_at(machine: Machine, home: int | None) -> int:

@@ -8,7 +8,7 @@ import pytest
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.device_grants import DeviceGrant, DeviceHolding
 from policies.device_requests import DeviceAsk
-from policies.devices import DeviceInventory, InventoryDevice, PciePath
+from policies.devices import DeviceInventory, InventoryDevice, PciePath, RegisteredDevice
 from policies.topology_aware import TopologyAware
 from policies.topology_aware.supply.machine_devices import accelerators_of, kept_beside
 from sysfs.cpuset import CpuSet, NodeSet
@@ -162,3 +162,53 @@ def test_what_is_kept_stands_among_the_notes() -> None:
         "others share these, and own none of them"
     )
     assert not TopologyAware(ONE_GPU, options(ONE_GPU)).kept_cpus
+
+
+def by_plugin(*names: str, node: int = 1, **keys: str) -> RegisteredDevice:
+    return RegisteredDevice(node, tuple(f"podresapi:{name}" for name in names), **keys)
+
+
+def counted(*registered: RegisteredDevice, devices: tuple[InventoryDevice, ...] = ()) -> str:
+    """The CPUs beside each accelerator of a machine that has one GPU of AMD's on node 1."""
+    return ",".join(str(CpuSet(each.cpus)) for each in accelerators_of(OF_AMD, devices, registered))
+
+
+OF_AMD = small_machine(pci=[{"address": GPU_ADDRESS, "class": 0x030200, "vendor": 0x1002, "node": 1}])
+
+
+@pytest.mark.parametrize(
+    ("device", "cpus"),
+    [
+        (by_plugin("gpu.intel.com/i915/card0", node=0), "4-7,0-3"),
+        (by_plugin("gpu.intel.com/i915/card0"), "4-7"),  # it may be the one on PCI
+        (by_plugin("nvidia.com/gpu/0", vendor="nvidia"), "4-7,4-7"),
+        (by_plugin("amd.com/gpu/0", vendor="amd"), "4-7"),
+        (by_plugin("amd.com/gpu/0", node=0, vendor="amd"), "4-7,0-3"),
+        (by_plugin("amd.com/gpu/a", node=0, identity=GPU_ADDRESS), "4-7"),
+        (by_plugin("gpu.intel.com/i915/card0", node=9), "4-7"),  # no such node
+    ],
+)
+def test_a_device_that_only_a_plugin_knows_counts(device: RegisteredDevice, cpus: str) -> None:
+    assert counted(device) == cpus
+
+
+def test_one_that_the_inventory_lists_is_not_counted_again_and_not_while_it_is_unhealthy() -> None:
+    listed = InventoryDevice("gpu", 0, numa=0, uuid="GPU-5a")
+    known = by_plugin("nvidia.com/gpu/GPU-5a", node=0, identity="gpu5a", vendor="nvidia")
+    assert counted(known, devices=(listed,)) == "0-3,4-7"
+    assert counted(known, devices=(replace(listed, is_healthy=False),)) == "4-7"
+    unnamed = by_plugin("nvidia.com/gpu/0", node=0, vendor="nvidia")  # whose vendor the inventory does not tell
+    assert counted(unnamed, devices=(listed,)) == "0-3,4-7"
+
+
+def test_one_of_a_plugin_is_free_until_a_container_holds_a_part_of_it() -> None:
+    machine = small_machine()
+    inventory = DeviceInventory((), registered=(by_plugin("a.com/gpu/card0-0", "a.com/gpu/card0-1"),))
+    policy = TopologyAware(machine, options(machine, device_cpus="keep=2"), inventory)
+    assert policy.kept_cpus == CpuSet.parse("6-7")
+    part = DeviceLocality(
+        "podresapi:a.com/gpu/card0-1", CpuSet(), NodeSet.of([1]), devices=("podresapi:a.com/gpu/card0-1",)
+    )
+    held = Allocations((Grant(request("g/c", localities=(part,)), "root", CpuKind.SHARED),))
+    assert rejected(policy.decide(Allocations(), request("z/c", 7000))).reason.code == "device-cpus-kept"
+    assert placed(policy.decide(held, request("z/c", 7000))).grant.owned
