@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix mutants bench deb rpm image docs pictures changelog pins clean distclean
+.PHONY: help run test dev check fix mutants bench deb rpm image docs pictures transcripts changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -57,6 +57,9 @@ docs: dev ## write the tables of the reference pages from the code
 
 pictures: dev ## draw the pictures of docs/pictures: the page of a busy node, in a headless Chromium
 	@$(PYTHON) -m tests.browser.pictures
+
+transcripts: dev ## write the answers of docs/questions.md and the pictures of the terminal, as the commands print them now
+	@$(PYTHON) -m tests.terminal
 
 changelog: dev ## join the fragments of changes/ into docs/changelog.md (VERSION=0.2.0 releases them)
 	@$(PYTHON) packaging/changelog.py $(VERSION)
