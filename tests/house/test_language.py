@@ -24,9 +24,10 @@ LINUX = """
     symlink sysfs systemd tar tmpfiles topology unix user volume watch watchers
 """
 KUBERNETES = """
-    admission agent aware burst capacity cdi checkpoint condition configmap crio device exact exec exporter extender
-    containerd image inventory label list lister listwatch manager manifests nvidia plugin podresources pull quantity
-    quota register resize resource runc scheduler score shim spec endpoint stats strict taint topology v1 workload
+    admission agent api aware burst capacity cdi checkpoint cluster condition configmap containerd crio device
+    endpoint exact exec exporter extender image installer inventory kube label lease list lister listwatch manager
+    manifests nvidia plugin podresources pull quantity quota register resize resource runc scheduler score shim spec
+    stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11

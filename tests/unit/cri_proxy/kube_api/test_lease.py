@@ -1,0 +1,87 @@
+"""One holder at a time, and none after one that has failed or vanished."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.kube_api.account import Account
+from cri_proxy.kube_api.client import ApiClient
+from cri_proxy.kube_api.lease import LeaseState, Turn
+from tests.fakes.kube_api import LEASES, Objects, served
+
+PATH = f"{LEASES.format('kube-system')}/installer"
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+def account(objects: Objects, tmp_path: Path) -> Iterator[Account]:
+    with served(objects, tmp_path) as account:
+        yield account
+
+
+def turn(account: Account, holder: str) -> Turn:
+    return Turn(ApiClient(account), "kube-system", "installer", holder)
+
+
+def test_the_second_gets_it_once_the_first_has_given_it_back(account: Account) -> None:
+    first, second = turn(account, "n1"), turn(account, "n2")
+    assert first.look() == LeaseState()
+    assert (first.take(), second.take(), first.take()) == (True, False, True)
+    second.release()  # not its own
+    assert second.look() == LeaseState("n1")
+    first.release()
+    assert (second.take(), first.look()) == (True, LeaseState("n2"))
+
+
+def test_a_failure_keeps_it_until_the_holder_or_a_person_begins_again(account: Account, objects: Objects) -> None:
+    first, second = turn(account, "n1"), turn(account, "n2")
+    first.take()
+    first.fail("not ready")
+    assert second.take() is False
+    assert second.look() == LeaseState("n1", "not ready")
+    first.take()
+    assert first.look() == LeaseState("n1")
+    first.fail("again")
+    del objects.by_path[PATH]
+    assert (second.take(), second.look()) == (True, LeaseState("n2"))
+
+
+def test_of_two_that_looked_at_the_same_time_one_gets_it(account: Account, objects: Objects) -> None:
+    first, second = turn(account, "n1"), turn(account, "n2")
+    first.take()
+    first.release()
+
+    def first_is_faster(method: str, path: str) -> int:
+        if method == "PATCH":
+            objects.put(PATH, {**objects.by_path[PATH], "spec": {"holderIdentity": "n1"}})
+        return 0
+
+    objects.refuse = first_is_faster
+    assert second.take() is False
+    assert second.look() == LeaseState("n1")
+
+
+def test_it_shows_that_the_work_goes_on(account: Account, objects: Objects) -> None:
+    ours = turn(account, "n1")
+    ours.take()
+    before = objects.by_path[PATH]["spec"]["renewTime"]
+    ours.renew()
+    assert objects.by_path[PATH]["spec"]["renewTime"] > before
+
+
+def test_a_refusal_of_the_server_is_told(account: Account, objects: Objects) -> None:
+    objects.refuse = lambda method, path: 403 if method == "POST" else 0
+    with pytest.raises(CriProxyError, match="403"):
+        turn(account, "n1").take()
+
+
+def test_what_is_no_lease_is_an_error(account: Account, objects: Objects) -> None:
+    objects.by_path[PATH] = {"metadata": [], "spec": 1}
+    with pytest.raises(CriProxyError, match="no Lease"):
+        turn(account, "n1").look()
