@@ -41,6 +41,8 @@ from sysfs.documents.table import KeyRow
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
 POLICY = DIRECTORY.parent.parent / "packaging" / "kubernetes" / "annotation-keys.yaml"
 SCHEMA_DIRECTORY = DIRECTORY.parent / "schemas"
+VERSIONS = DIRECTORY / "versions.md"
+NOTES = DIRECTORY.parent.parent / ".cache" / "tried.jsonl"
 RULE = "|---|"
 # The tables of documents by the place at which they stand; lists end in [], and <> is any key.
 DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
@@ -145,6 +147,18 @@ def with_rows(page: str, rows: Iterator[tuple[str, ...]]) -> str:
     return "\n".join([*lines[:start], *(f"| {' | '.join(row)} |" for row in rows), *lines[end:]])
 
 
+def with_notes(page: str, notes: Path) -> str:
+    """Return the page of versions with what stages of the tests have noted since (tests/tried.py), by its last day."""
+    lines = page.split("\n")
+    start = max(i for i, line in enumerate(lines) if line.startswith(RULE)) + 1
+    rows = [tuple(line.strip("| ").split(" | ")) for line in lines[start:] if line.startswith("|")]
+    rows += [tuple(json.loads(line)) for line in (notes.read_text().splitlines() if notes.exists() else ())]
+    last: dict[tuple[str, ...], str] = {}
+    for *what, when in rows:
+        last[tuple(what)] = max(when, last.get(tuple(what), ""))
+    return with_rows(page, ((*what, last[what]) for what in sorted(last)))
+
+
 def with_keys(policy: str) -> str:
     """Return the admission policy with the keys of the daemon's table in its lists."""
     lists = {
@@ -170,6 +184,8 @@ def main(*, is_check: bool) -> int:
         **{SCHEMA_DIRECTORY / f"{name}.json": partial(schema_text, name) for name in SCHEMAS},
         POLICY: with_keys,
     }
+    if not is_check:  # a note makes no page stale: it waits for the next `make docs`
+        written[VERSIONS] = partial(with_notes, notes=NOTES)
     for path, change in written.items():
         before = path.read_text() if path.exists() else ""
         after = change(before)

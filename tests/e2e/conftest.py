@@ -18,12 +18,15 @@ from tests.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.image import BUSYBOX
 from tests.testbed.kernel import own_allowed
+from tests.tried import has_passed_whole, here, note
 
 # Above the sum of what a test may wait for: on a busy machine real containers take many times their usual second.
 TEST_SECONDS = 400.0
 # On a machine whose CPUs many others want too, a build of half a minute took five.
 BUILD_SECONDS = 800.0
 ROOT = Path(__file__).parent.parent.parent
+# Those of test_packages.py
+RELEASES = (("distribution", "Debian 12 (bookworm), Python 3.11"), ("distribution", "Debian 13 (trixie), Python 3.13"))
 
 
 def missing() -> str:
@@ -45,6 +48,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Note with what versions this stage has passed."""
+    if has_passed_whole(session, exitstatus):
+        note("pods through the daemon, restarts, upgrades, packages (tests/e2e)", here())
+        note("package installed, run, upgraded, removed (tests/e2e)", RELEASES)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 Without root or QEMU the tests are skipped and say so; with ``CI=true`` that is a failure.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tried import has_passed_whole, note, of_image
 from tests.vm.report import Report
 from tests.vm.rig.image import ensure_image, guest_python
 from tests.vm.rig.machine import QEMU, Job, run_machine
@@ -30,6 +32,13 @@ def missing() -> str:
         return "the emulated machine's disk is built as root"
     programs = [name for name in (QEMU, "mkfs.ext4", "apt-get", "dpkg-deb") if shutil.which(name) is None]
     return f"not installed: {', '.join(programs)} ({REMEDY})" if programs else ""
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Note with what versions this stage has passed."""
+    if has_passed_whole(session, exitstatus):
+        info = json.loads((ensure_image() / "info.json").read_text())
+        note("emulated machines: placement, hotplug, drift (tests/vm)", of_image(info))
 
 
 @pytest.fixture(scope="session")
