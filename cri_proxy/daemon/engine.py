@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cri_proxy import events
-from cri_proxy.clock import Clock, SystemClock
-from cri_proxy.codec import encode
+from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
+from cri_proxy.daemon.admin import AdminParts, admin_server
 from cri_proxy.daemon.apply import Built, Host, HostApplier, build_start
 from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
@@ -27,19 +27,7 @@ from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
-from cri_proxy.http.limits import FairShare
-from cri_proxy.http.messages import Handler, HttpRequest, PostHandler
-from cri_proxy.http.page import page_routes
-from cri_proxy.http.routes import (
-    body_route,
-    build_routes,
-    config_json,
-    config_state_route,
-    incidents_route,
-    plan_route,
-)
-from cri_proxy.http.server import AdminServer, Posts
-from cri_proxy.http.status_stream import StatusFeed
+from cri_proxy.http.server import AdminServer
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.locality import POD_WORKERS, LocalityLookup
@@ -48,7 +36,6 @@ from cri_proxy.kubelet.plugin_devices import RegisteredDevices
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
-from cri_proxy.metrics.counters import Counters
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.runtime_affinity import read_allowed
@@ -63,7 +50,6 @@ from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import GATHER_SECONDS, Store
-from cri_proxy.steps import bunches
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import socket_path
 from policies.base import Request
@@ -71,11 +57,8 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 if TYPE_CHECKING:  # loaded where it is used
-    from cri_proxy.daemon.manifest_fit import ManifestFit
     from cri_proxy.node_topology.source import TopologySource
 
-_QUESTION_BYTES = 64 << 10  # of the scheduler: a pod, and nodes by name; `cri-proxy extender` takes whole nodes
-_MANIFESTS = "/api/v1/fit/manifests"
 _STORE = "state.db"
 STORE_LOOK_SECONDS = 10.0  # before another process gives way; it serves meanwhile
 HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that take their time
@@ -166,20 +149,8 @@ class Engine:
             node, channel, watchers, devices, also, http, files, lag, traffic, health, config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
-        asked: dict[str, Callable[[HttpRequest], Awaitable[object]]] = {
-            _MANIFESTS: _manifest_fit(node, lambda: interceptor.reader, self._clock),
-            "/api/v1/fit": partial(_fit, interceptor, node, FairShare(self._clock)),
-            "/api/v1/state": partial(_state, node),
-        }
-        posts = {"/api/v1/plan": plan_route(watchers.plan)} | {path: body_route(each) for path, each in asked.items()}
-        feed = StatusFeed(view, self._clock, partial(self.journal.failed_open, "status feed"))
-        admin = AdminServer(
-            {**build_routes(view), **page_routes(), **self._exporter_routes(topology, watchers)},
-            posts=posts,
-            tcp_posts=_tcp_posts(posts[_MANIFESTS], self._log if config.extender else None),
-            streams={"/api/v1/events": feed.events},
-            on_late_tcp=http.opened,
-        )
+        parts = AdminParts(settings, node, interceptor, watchers, view, topology, self.journal, self._clock)
+        admin = admin_server(parts, http, self._log)
         await self._open_admin(admin, http, closing)
         return OpenEngine(node, watchers, interceptor)
 
@@ -298,15 +269,6 @@ class Engine:
 
         return source
 
-    def _exporter_routes(self, topology: "Callable[[], TopologySource]", watchers: Watchers) -> Mapping[str, Handler]:
-        """Return the GET handlers for the exporter, by path."""
-        name = self.settings.node_name
-        return {
-            "/api/v1/incidents": incidents_route(self.journal.incidents, name),
-            "/api/v1/config-state": config_state_route(watchers.reloader.view, name),
-            "/api/v1/node-topology": lambda query: topology().answer(query),
-        }
-
     def _that_warn(self, node: Node, topology: "Callable[[], TopologySource]", files: FileWorkers) -> Iterator[Warns]:
         """Start and yield more parts with warnings: the kubelet's reservation, and the file of the object, if any."""
         yield self._reservation(node, files)
@@ -337,54 +299,6 @@ class Engine:
         problem = await admin.listen_tcp(self.settings.config.http)
         if problem:
             http.failed(self.settings.config.http, problem)
-
-
-def _tcp_posts(manifests: PostHandler, log: Log | None) -> Posts:
-    """Return the page's POST handler, with ``log`` also the scheduler's. Small questions: the relay waits meanwhile.
-
-    There is room for one of the scheduler beside one of the page, which takes longer, and answers one at a time.
-    """
-    waiting = {_MANIFESTS: manifests}
-    if log is None:
-        return Posts({}, _QUESTION_BYTES, most_at_once=1, waiting=waiting)
-    from cri_proxy.extender.answers import Extender
-    from cri_proxy.extender.metrics import TABLE
-
-    extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
-    return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=2, waiting=waiting)
-
-
-def _manifest_fit(
-    node: Node, reader_now: Callable[[], Reader], clock: Clock
-) -> Callable[[HttpRequest], Awaitable[object]]:
-    """Return the answers about pasted manifests."""
-
-    @cache
-    def fit() -> "ManifestFit":
-        from cri_proxy.daemon.manifest_fit import ManifestFit  # late: most daemons are never asked
-
-        return ManifestFit(node, reader_now, clock)
-
-    return lambda request: fit().answer(request)
-
-
-async def _state(node: Node, request: HttpRequest) -> object:
-    """Return the state for ``capture --state``: the options in force, the rows, and the pods."""
-    from cri_proxy.state.capture import state_json  # late: most daemons are never asked
-
-    ledger = node.context.ledger
-    plain = state_json(config_json(node.coordinator.config), tuple(ledger.sandboxes.values()))
-    for bunch in bunches(tuple(ledger.rows())):
-        plain["rows"] += map(partial(encode, sparse=True), bunch)
-        await asyncio.sleep(0)
-    return plain
-
-
-async def _fit(interceptor: CriInterceptor, node: Node, share: FairShare, request: HttpRequest) -> object:
-    """Return where these containers would land now."""
-    from cri_proxy.intercept.fit import fit  # late: most daemons are never asked
-
-    return await fit(node, interceptor.reader, request.body, turn=share.turn, is_abandoned=request.is_abandoned)
 
 
 def _measured_lag(closing: AsyncExitStack) -> LoopLag:
