@@ -6,7 +6,7 @@ that refuses (``alignment``) admits up to these figures, and no more.
 
 from policies.answers import FreeOnNode
 from policies.hardware.pools import memory_at
-from policies.topology_aware.alignment.offers import cpu_nodes
+from policies.topology_aware.alignment.offers import MOST_TRIED, cpu_nodes
 from policies.topology_aware.capacity.largest_fit import largest_fit, with_room_made
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS
@@ -20,8 +20,10 @@ def node_free(context: PlacementContext) -> tuple[FreeOnNode, ...]:
     ownable = {fit.node: fit.cpus_with_moves for fit in largest_fit(context).nodes}
     room, kinds = room_of(with_room_made(context).supply, keep_busy=False), account.nodes.of_kinds(DEFAULT_KINDS)
     isolated = context.supply.free_isolated(0) if context.options.prefer_isolated else 0
-    found = []
-    for node in cpu_nodes(tree.machine):
+    nodes, found = cpu_nodes(tree.machine), []
+    # Of many nodes hints count what is estimated to be left.
+    left = account.free_bytes() if len(nodes) > MOST_TRIED else account.nodes.capacity_bytes
+    for node in nodes:
         zone = memory_at(tree.machine, node.cpus.mask) & account.nodes.every
         pool = tree.by_hardware.get(node.cpus.mask)
         shared_mcpu = max(0, room.free_mcpu[pool]) if pool is not None else 0
@@ -29,8 +31,8 @@ def node_free(context: PlacementContext) -> tuple[FreeOnNode, ...]:
         if isolated & node.cpus.mask:  # a container of just one CPU prefers an isolated one
             cpu_mcpu = max(cpu_mcpu, 1000)
         pages = tuple((size, account.huge_pages.most(size, zone)) for size in sorted(account.huge_pages.pools))
-        mems, memory_bytes = NodeSet(zone), account.most(zone & kinds)
-        found.append(FreeOnNode(node.id, mems, cpu_mcpu, memory_bytes, pages))
+        memory_bytes = max(0, min(account.most(zone & kinds), sum(left[n] for n in NodeSet(zone & kinds))))
+        found.append(FreeOnNode(node.id, NodeSet(zone), cpu_mcpu, memory_bytes, pages))
     return tuple(found)
 
 
