@@ -11,6 +11,7 @@ from policies.devices.annotations import JOINT_ALLOCATE as JOINT_ALLOCATE
 from policies.devices.annotations import PARTITION_SPEC as PARTITION_SPEC
 from policies.devices.annotations import SPEC as SPEC
 from policies.devices.annotations import read_annotations as read_annotations
+from policies.devices.candidates import CUT as CUT
 from policies.devices.candidates import ailment_of as ailment_of
 from policies.devices.demand import DemandError as DemandError
 from policies.devices.device_types import DEVICE_TYPES as DEVICE_TYPES

@@ -189,6 +189,10 @@ def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[Vir
             yield from group.vfs
 
 
+CUT: Final = "cut into parts (MIG)"
+"""Why a GPU that lists its MIG instances is given to nobody as a whole, nor a share of it."""
+
+
 def ailment_of(device: InventoryDevice) -> str:
     """Return that a device is unhealthy, with the reason where a source tells it."""
     return f"unhealthy ({device.ailment})" if device.ailment else "unhealthy"
@@ -222,6 +226,8 @@ def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
         return "in use (DeviceLevel asks for an idle one)"
     if device.kind == GPU and use.vfs:
         return f"parts of it (MIG) are in use: {some(sorted(use.vfs), _SHOWN)}"
+    if device.parts:
+        return CUT
     if (demand.units or 0) + use.units > WHOLE:
         return f"in use: {WHOLE - use.units} of {WHOLE} units free" if use.units < WHOLE else "in use"
     if demand.hint.vf_selector is not None and all(vf.bus in use.vfs for vf in _matching_vfs(demand, device)):

@@ -124,11 +124,12 @@ def offer_of(kind: str, text: str) -> DeviceOffer:
 def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -> OfferedDevices:
     """Return what is offered of a type; by virtual functions, nothing of a device that has none.
 
-    A device whose NUMA node is unknown is on that of its PCIe group.
+    Nothing is offered of a GPU that is cut into parts (MIG): others give these. A device whose NUMA node is unknown is
+    on that of its PCIe group.
     """
     groups = pcie_groups(inventory.devices)
     place = {device.key: number for number, group in enumerate(groups) for device in group.devices}
-    placed = ((device, place[device.key]) for device in inventory.of(kind))
+    placed = ((device, place[device.key]) for device in inventory.of(kind) if not device.parts)
     offered = (each for device, group in placed for each in _ids_of(device, offer, groups[group].numa, group))
     return OfferedDevices(kind, offer, {each.id: each for each in offered}, groups)
 

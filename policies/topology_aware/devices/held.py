@@ -7,7 +7,7 @@ from itertools import chain
 
 from policies.base import Allocations, Grant, Request
 from policies.device_grants import WHOLE, DeviceGrant, DeviceHolding, DeviceKey, ExclusivePolicy
-from policies.devices import GPU, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
+from policies.devices import CUT, GPU, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import gathered
@@ -115,7 +115,7 @@ class HeldDevices:
             return piece not in self._pieces
         use = self.usage.of(device)
         is_apart = (self.node.allocator.group_of[device.key], device.kind) in self.usage.exclusive
-        is_left = use.units < WHOLE and piece.vf not in use.vfs if piece.vf else use.is_idle
+        is_left = use.units < WHOLE and piece.vf not in use.vfs if piece.vf else use.is_idle and not device.parts
         return device.is_healthy and is_left and not is_apart
 
     def holder(self, piece: Piece) -> str:
@@ -130,7 +130,7 @@ class HeldDevices:
         group, group_of = self.node.allocator.group_of[device.key], self.node.allocator.group_of
         parts = (who for who, part in here if part.key == device.key)
         alone = (who for who, part in apart if part.kind == device.kind and group_of.get(part.key) == group)
-        return next(chain(parts, alone), "")
+        return next(chain(parts, alone), CUT if device.parts else "")
 
 
 def holder_name(grant: Grant) -> str:

@@ -9,7 +9,7 @@ from policies.alignment import Alignment
 from policies.base import DeviceLocality, Reason
 from policies.device_grants import WHOLE, DeviceGrant, ExclusivePolicy, cost_names
 from policies.device_requests import DeviceAmount
-from policies.devices import Closeness, DeviceAllocation, DeviceAllocator
+from policies.devices import CUT, Closeness, DeviceAllocation, DeviceAllocator
 from policies.devices.costs import CPU_TYPE, CostTerm, CostValue, Selection, type_of
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim
 from policies.topology_aware.reason_codes import ReasonCode
@@ -150,12 +150,12 @@ def unknown(kind: str, known: Iterable[str]) -> Reason:
 
 def short(amount: DeviceAmount, free: int, present: int, holders: Mapping[str, int]) -> Reason:
     """Too few devices of a type are free; ``holders`` has who holds how many of the others."""
-    unhealthy = holders.get(UNHEALTHY, 0)
+    nobodys = [f"; {why}: {holders[why]}" for why in (UNHEALTHY, CUT) if holders.get(why)]
     by_number = sorted(holders.items(), key=lambda pair: (-pair[1], pair[0]))
-    held = [f"{n} by {who}" for who, n in by_number if who != UNHEALTHY]
+    held = [f"{n} by {who}" for who, n in by_number if who not in (UNHEALTHY, CUT)]
     text = f"wanted {amount.count} of {amount.kind}, free {free} of {present}"
     text += f"; held: {some(held, _SHOWN)}" if held else ""
-    return Reason(ReasonCode.DEVICES_SHORT, f"{text}; unhealthy: {unhealthy}" if unhealthy else text)
+    return Reason(ReasonCode.DEVICES_SHORT, "".join((text, *nobodys)))
 
 
 def outside_by_cost(amount: DeviceAmount, inside: int, free: int, alignment: Alignment) -> Reason:

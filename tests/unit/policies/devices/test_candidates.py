@@ -99,3 +99,14 @@ def test_a_gpu_of_which_a_part_is_held_is_given_neither_whole_nor_in_shares() ->
     assert minors(allocated(node, question({GPUS: 1}), [part]), "gpu") == [1]
     assert minors(allocated(node, question({"koordinator.sh/gpu": 10}), [part]), "gpu") == [1]
     assert "gpu 0: parts of it (MIG) are in use: 0:1" in refused(node, question({GPUS: 2}), [part])
+
+
+def test_a_gpu_that_is_cut_into_parts_is_given_neither_as_a_whole_nor_in_shares() -> None:
+    node = inventory(replace(gpu(0), parts=("MIG-5a", "MIG-7c")), gpu(1))
+    assert minors(allocated(node, question({GPUS: 1})), "gpu") == [1]
+    assert refused(node, question({GPUS: 2})) == ("gpu: 2 asked for, 1 can be given (gpu 0: cut into parts (MIG))")
+    assert refused(inventory(node.devices[0]), question({"koordinator.sh/gpu": 50})).endswith(
+        "(gpu 0: cut into parts (MIG))"
+    )
+    held = [DeviceGrant("gpu", 0, 1, "MIG-5a", is_given=True)]
+    assert "gpu 0: parts of it (MIG) are in use: MIG-5a" in refused(node, question({GPUS: 2}), held)

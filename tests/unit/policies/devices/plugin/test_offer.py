@@ -72,6 +72,15 @@ def test_an_id_has_health_and_identifier_of_its_device() -> None:
     assert (device.is_healthy, device.uuid) == (False, "GPU-a")
 
 
+def test_nothing_is_offered_of_a_gpu_that_is_cut_into_parts() -> None:
+    node = inventory(replace(gpu(0), parts=("MIG-5a",)), gpu(1))
+    offers = (WHOLE, DeviceOffer(OfferForm.SHARES, 2))
+    assert [[*offered_devices(node, "gpu", offer).devices] for offer in offers] == [
+        ["gpu-1"],
+        ["gpu-1-share-0", "gpu-1-share-1"],
+    ]
+
+
 def test_what_is_not_offered_has_no_part() -> None:
     with pytest.raises(KeyError):
         offered_devices(inventory(gpu(0)), "gpu", WHOLE).parts(["gpu-1"])

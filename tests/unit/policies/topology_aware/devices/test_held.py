@@ -6,7 +6,7 @@ import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Previous
 from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
-from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
+from policies.devices import CUT, DeviceInventory, InventoryDevice, JoinedDevices
 from policies.topology_aware.devices.cost_choice import DeviceStock
 from policies.topology_aware.devices.held import UNHEALTHY, HeldDevices, earlier_devices, fixed_devices, held_twice
 from policies.topology_aware.supply.context import PlacementContext
@@ -93,6 +93,10 @@ def test_who_has_a_device_that_is_not_free_is_told_by_whatever_is_in_the_way() -
         "default/a/c",
         UNHEALTHY,
     ]
+    cut = replace(node.allocator.inventory, devices=(*gpus[:2], replace(gpus[2], parts=("MIG-5a",)), gpus[3]))
+    whole = HeldDevices(context(), MachineDevices(MACHINE, cut))
+    piece = whole.node.joined.named("nvidia.com/gpu/2")
+    assert (whole.is_free(piece), whole.holder(piece)) == (False, CUT)
     fellow = replace(part, request=request("new/d"))
     assert HeldDevices(context(fellow), node).is_free(pieces[1])
 

@@ -4,6 +4,7 @@ from fractions import Fraction
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.device_requests import DeviceAmount
+from policies.devices import CUT
 from policies.devices.costs import CostTerm, Selection, SelectMethod
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim
@@ -71,9 +72,9 @@ def test_an_unknown_type_is_compared_with_known_ones() -> None:
 
 
 def test_a_shortage_names_what_is_free_and_who_holds_the_rest() -> None:
-    holders = {"default/a/c": 1, UNHEALTHY: 3, "default/b/c": 2}
+    holders = {"default/a/c": 1, UNHEALTHY: 3, CUT: 1, "default/b/c": 2}
     assert reasons.short(DeviceAmount(GPU, 18), 14, 20, holders).text == (
-        f"wanted 18 of {GPU}, free 14 of 20; held: 2 by default/b/c, 1 by default/a/c; unhealthy: 3"
+        f"wanted 18 of {GPU}, free 14 of 20; held: 2 by default/b/c, 1 by default/a/c; unhealthy: 3; {CUT}: 1"
     )
     assert reasons.short(DeviceAmount(GPU, 21), 20, 20, {}).text == f"wanted 21 of {GPU}, free 20 of 20"
 
