@@ -21,7 +21,7 @@ ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "cdi", "caller-left", "fa
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
 _RELOAD = Label("outcome", RELOAD_OUTCOMES)
 COST_FILE_STATES: Final[Values] = ("in_force", "kept", "rejected")
-INVENTORY_STATES: Final[Values] = ("free", "held", "unhealthy", "missing")
+INVENTORY_STATES: Final[Values] = ("free", "held", "unhealthy", "cut", "missing")
 PARTS: Final[Values] = ("recovery", "runtime", "store", "socket", "helpers", "pod resources")
 _METHOD = Label("method", bound="the methods of CRI v1, other")
 MALFORMED_REASONS: Final[Values] = ("path", "header_size", "stream_id", "compression", "flood", "protocol")
@@ -222,8 +222,8 @@ COST_RELOAD_SUCCESSFUL: Final = gauge(
 )
 INVENTORY_DEVICES: Final = gauge(
     "cri_proxy_inventory_devices",
-    "Devices of the inventory by type: free, held (in part or as a whole), unhealthy and not held, or missing: held, "
-    "but not listed any more.",
+    "Devices of the inventory by type: free, held (in part or as a whole), unhealthy and not held, cut into MIG "
+    "instances of which none is held, or missing: held, but not listed any more.",
     Label("type", DEVICE_TYPES),
     Label("state", INVENTORY_STATES),
 )

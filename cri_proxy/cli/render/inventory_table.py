@@ -57,9 +57,12 @@ def _remarks(devices: Sequence[InventoryDeviceView]) -> Iterator[str]:
         yield f"{container}: {','.join([*([str(minors)] if minors else []), *words])}{named}"
     sick = [device for device in devices if not device.is_healthy]
     ailments = {device.ailment: [d.minor for d in sick if d.ailment == device.ailment] for device in sick}
+    cut = NodeSet.of(device.minor for device in devices if state_of(device) == "cut")
     missing = NodeSet.of(device.minor for device in devices if device.is_missing)
     for ailment, numbers in ailments.items():
         yield f"unhealthy: {NodeSet.of(numbers)}{f' ({ailment})' if ailment else ''}"
+    if cut:
+        yield f"cut into parts (MIG): {cut}"
     if missing:
         yield f"no longer listed: {missing}"
 

@@ -71,7 +71,7 @@ def _view(
         device.numa,
         device.pcie or "",
         device.is_healthy,
-        free=max(0, int(WHOLE - used)),
+        free=0 if device.parts else max(0, int(WHOLE - used)),
         vfs=len(vfs),
         free_vfs=len(vfs - {part.vf for _, part in held}),
         holders=holders,

@@ -60,9 +60,11 @@ class InventoryDeviceView:
 
 
 def state_of(device: InventoryDeviceView) -> str:
-    """Return the state of a device: missing, held, unhealthy or free."""
+    """Return the state of a device: missing, held, unhealthy, cut (into MIG instances, none of them held) or free."""
     if device.is_missing:
         return "missing"
     if device.holders:
         return "held"
-    return "free" if device.is_healthy else "unhealthy"
+    if not device.is_healthy:
+        return "unhealthy"
+    return "free" if device.free else "cut"

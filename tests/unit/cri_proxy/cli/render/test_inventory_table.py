@@ -45,6 +45,11 @@ def test_a_device_that_two_hold_is_with_both() -> None:
     assert f"{SERVE}: 0" in text and f"{TRAIN}: 0" in text
 
 
+def test_what_is_cut_into_parts_is_named() -> None:
+    lines = table(InventoryDeviceView("gpu", 0, free=0), InventoryDeviceView("gpu", 1)).splitlines()
+    assert lines[1].split(None, 4) == ["gpu", "2", "0", "1", "cut into parts (MIG): 0"]
+
+
 def test_what_a_container_keeps_others_from_is_named() -> None:
     lines = table(held(0, HolderView(TRAIN, 100, exclusive="PCIeLevel")), held(1, HolderView(SERVE, 100))).splitlines()
     assert [line[31:].strip() for line in lines[1:3]] == ["default/serve/c: 1", "default/train/c: 0 (PCIeLevel)"]

@@ -39,6 +39,14 @@ def test_what_is_held_and_no_longer_listed_is_missing() -> None:
     assert {state_of(view) for view in inventory_views(JoinedDevices(two_pairs()), Allocations())} == {"free"}
 
 
+def test_a_gpu_that_is_cut_into_parts_is_not_free() -> None:
+    gpus = DeviceInventory((InventoryDevice("gpu", 0, parts=("MIG-5a",)), InventoryDevice("gpu", 1)))
+    held = grant("a/c", DeviceGrant("gpu", 0, 1, "MIG-5a", is_given=True))
+    for allocations, state in ((Allocations(), "cut"), (Allocations((held,)), "held")):
+        views = inventory_views(JoinedDevices(gpus), allocations)
+        assert [(state_of(view), view.free) for view in views] == [(state, 0), ("free", 100)]
+
+
 def test_what_a_container_has_that_is_left_alone_is_held() -> None:
     left = DeviceHolding("default/a/c (left alone)", (DeviceGrant("gpu", 1, 100, is_given=True),))
     views = inventory_views(JoinedDevices(two_pairs()), Allocations(holdings=(left,)))

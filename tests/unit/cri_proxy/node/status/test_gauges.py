@@ -223,11 +223,12 @@ def test_a_directory_that_cannot_be_read_shows_although_no_file_does() -> None:
 
 def test_devices_of_the_inventory_show_by_type_and_state_with_their_file() -> None:
     held = InventoryDeviceView("gpu", 0, holders=(HolderView("default/a/c", 100),))
-    devices = (held, InventoryDeviceView("gpu", 1), InventoryDeviceView("gpu", 2, is_healthy=False))
+    sick, cut = InventoryDeviceView("gpu", 2, is_healthy=False), InventoryDeviceView("gpu", 3, free=0)
+    devices = (held, InventoryDeviceView("gpu", 1), sick, cut)
     view = InventoryFileView("/d", False, FilesReport(0.0, problem="does not answer", rejected=1))
     found = {(s.metric, s.labels): s.value for s in inventory_samples(view, devices)}
     states = [found[catalog.INVENTORY_DEVICES, ("gpu", state)] for state in catalog.INVENTORY_STATES]
-    assert (states, found[catalog.INVENTORY_IS_GOOD, ()]) == ([1, 1, 1, 0], False)
+    assert (states, found[catalog.INVENTORY_IS_GOOD, ()]) == ([1, 1, 1, 1, 0], False)
     assert found[catalog.INVENTORY_RELOADS, ("rejected",)] == 1
     assert list(inventory_samples(None, ())) == []
 

@@ -8,6 +8,7 @@ from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, sta
     [
         (InventoryDeviceView("gpu", 0), "free"),
         (InventoryDeviceView("gpu", 0, is_healthy=False), "unhealthy"),
+        (InventoryDeviceView("gpu", 0, free=0), "cut"),
         (InventoryDeviceView("gpu", 0, is_healthy=False, holders=(HolderView("d/a/c", 100),)), "held"),
         (InventoryDeviceView("gpu", 0, is_missing=True, holders=(HolderView("d/a/c", 100),)), "missing"),
     ],
