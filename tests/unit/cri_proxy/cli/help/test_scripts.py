@@ -30,7 +30,7 @@ def completed(directory: Path, *words: str, names: str = "") -> list[str]:
     [
         (("sta",), ["status"]),
         (("gpu", ""), ["topology", "allocate", "score", "publish"]),
-        (("help", "exp"), ["explain"]),
+        (("help", "expl"), ["explain"]),
         (("status", "--k"), ["--kind"]),
         (("gpu", "score", "--r"), ["--request"]),
         (("status", "--kind", "e"), ["exclusive"]),
