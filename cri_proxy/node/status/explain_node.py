@@ -12,7 +12,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.status import containers, explain
 from cri_proxy.node.status.decision_views import Explanation, PoolHolderView
 from cri_proxy.node.status.model import ContainerView
-from cri_proxy.node.status.remedies import remedies_of
+from cri_proxy.node.status.remedies import narrower, remedies_of
 from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Outcome
 from cri_proxy.state.rows import Row
 from cri_proxy.steps import Steps
@@ -75,13 +75,24 @@ def explanations(state: Explained) -> Steps[tuple[Explanation, ...]]:
         found.append(explained(record, state, others))
     helped = 0
     for i, each in enumerate(found):
-        if helped < MOST_HELPED and _lacks_a_place(each):
+        if helped < MOST_HELPED and (_lacks_a_place(each) or _is_wide(each)):
             helped += 1
-            policy, held = state.ledger.policy, state.ledger.allocations
-            may_admit = not state.admits and each.container is None
-            helps = yield from remedies_of(policy, held, each.decision, may_admit=may_admit)
-            found[i] = replace(each, helps=helps)
+            found[i] = replace(each, helps=(yield from _helps(each, state)))
     return tuple(found)
+
+
+def _helps(each: Explanation, state: Explained) -> Steps[tuple[str, ...]]:
+    """Return what would give it a place, or a narrower one."""
+    policy, held = state.ledger.policy, state.ledger.allocations
+    if not _lacks_a_place(each):
+        return (yield from narrower(policy, held, each.decision.key))
+    may_admit = not state.admits and each.container is None
+    return (yield from remedies_of(policy, held, each.decision, may_admit=may_admit))
+
+
+def _is_wide(each: Explanation) -> bool:
+    """Return whether its own CPUs are on several NUMA nodes, of which one has as many."""
+    return each.container is not None and containers.Unmet.CPUS_WIDER in each.container.unmet
 
 
 def _lacks_a_place(each: Explanation) -> bool:

@@ -1,4 +1,4 @@
-"""Find what would give a refused container a place: dry decisions with another wish or amount, or without another one.
+"""Find what would give a container a place, or a narrower one: dry decisions with other wishes, or without others.
 
 Every sentence is the outcome of a decision by the node's policy on the present grants; nothing is changed.
 """
@@ -11,9 +11,10 @@ from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps
 from policies.alignment import TopologyPolicy
-from policies.base import Allocations, Decision, Grant, Placed, QosClass, Request
+from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, QosClass, Request
 from policies.policy import Policy
 from policies.preferences import Preferences
+from sysfs.cpuset import CpuSet
 from sysfs.text import numbered, plural
 
 _CPU_STEP_MCPU: Final = 100
@@ -81,15 +82,47 @@ def remedies(policy: Policy, held: Allocations, request: Request, *, may_admit: 
     return tuple(found)
 
 
-def _smaller(policy: Policy, held: Allocations, request: Request) -> Steps[list[str]]:
-    """Find the largest smaller CPU request that has a place, by halves."""
+def narrower(policy: Policy, held: Allocations, container: ContainerKey) -> Steps[tuple[str, ...]]:
+    """Return sentences: what would bring a container's own CPUs onto fewer NUMA nodes; a decision a step.
+
+    Being created again, as CPUs that are owned stay; else a smaller request, or the absence of another container.
+    """
+    grant, others = held.get(container), held.without(container)
+    if grant is None:
+        return ()
+    request, now = replace(grant.request, previous=None), _nodes(policy, grant.owned)
+
+    def is_narrower(decision: Decision) -> bool:
+        return isinstance(decision, Placed) and 0 < _nodes(policy, decision.grant.owned) < now
+
+    again = policy.decide(others, request)
+    yield
+    if isinstance(again, Placed) and is_narrower(again):
+        return (f"created again now, its own CPUs would be {again.grant.owned}{_where(again)}",)
+    smaller = yield from _smaller(policy, others, request, is_narrower)
+    without = yield from _without_another(policy, others, request, is_narrower)
+    return (*smaller, *without)
+
+
+def _nodes(policy: Policy, cpus: CpuSet) -> int:
+    return sum(not node.cpus.isdisjoint(cpus) for node in policy.machine.nodes)
+
+
+def _is_placed(decision: Decision) -> bool:
+    return isinstance(decision, Placed)
+
+
+def _smaller(
+    policy: Policy, held: Allocations, request: Request, is_good: Callable[[Decision], bool] = _is_placed
+) -> Steps[list[str]]:
+    """Find the largest smaller CPU request that has a good place, by halves."""
     step = 1000 if request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu >= 1000 else _CPU_STEP_MCPU
     low, high, best = 0, -(-request.cpu_request_mcpu // step), None
     while high - low > 1:
         middle = (low + high) // 2
         decision = policy.decide(held, _asking(request, middle * step))
         yield
-        if isinstance(decision, Placed):
+        if is_good(decision):
             low, best = middle, decision
         else:
             high = middle
@@ -104,15 +137,17 @@ def _asking(request: Request, mcpu: int) -> Request:
     return replace(request, cpu_request_mcpu=mcpu, cpu_limit_mcpu=limit, pod_totals=None)
 
 
-def _without_another(policy: Policy, held: Allocations, request: Request) -> Steps[list[str]]:
-    """Find a container without which there is a place, as small a one as halving finds among those by size."""
+def _without_another(
+    policy: Policy, held: Allocations, request: Request, is_good: Callable[[Decision], bool] = _is_placed
+) -> Steps[list[str]]:
+    """Find a container without which there is a good place, as small a one as halving finds among those by size."""
     others = _by_size(held.grants)
     low, high, best = -1, len(others), None
     tried = high - 1  # the largest first: where it leaves too little, so do the others
     while high - low > 1:
         decision = policy.decide(held.without(others[tried].container), request)
         yield
-        if isinstance(decision, Placed):
+        if is_good(decision):
             high, best = tried, decision
         elif best is None:
             return []

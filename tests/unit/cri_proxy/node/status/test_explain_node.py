@@ -207,3 +207,20 @@ async def test_the_ledger_is_looked_through_once_for_all_containers(
         assert len(NodeView(site.node, name="worker-1").explain("web").decisions) == start + more
         counts.append(len(looked))
     assert counts[0] == counts[1] > 0
+
+
+async def test_what_would_bring_own_cpus_onto_one_node_is_told_while_they_are_on_several(site: Site) -> None:
+    """Of 7 CPUs on two nodes two containers take all but one on each."""
+    first = await site.run("a", guaranteed("c", 3000))
+    await site.run("b", guaranteed("c", 2000))
+    await site.run("wide", guaranteed("c", 2000))
+    view = NodeView(site.node, name="worker-1")
+    (wide,) = view.explain("wide").decisions
+    assert wide.container is not None
+    assert "cpus-wider" in wide.container.unmet
+    assert any(text.startswith("without default/") for text in wide.helps)
+    await site.kubelet.remove_pod(first.sandbox_id)
+    (wide,) = view.explain("wide").decisions
+    assert [text[:39] for text in wide.helps] == ["created again now, its own CPUs would b"]
+    (b,) = view.explain("b").decisions
+    assert b.helps == ()

@@ -1,7 +1,8 @@
-from cri_proxy.node.status.remedies import remedies
+from cri_proxy.node.status.remedies import narrower, remedies
 from cri_proxy.steps import at_once
-from policies.base import Allocations, Placed, Request
+from policies.base import Allocations, CpuKind, Grant, Placed, Request
 from policies.topology_aware import TopologyAware
+from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import BURSTABLE, fill, four_nodes, request, topology_aware
 
 
@@ -54,3 +55,34 @@ def test_sharers_are_told_in_tenths_and_of_the_option() -> None:
 def test_one_that_would_be_placed_by_now_is_told_so() -> None:
     policy = topology_aware(four_nodes(), "0")
     assert found(policy, Allocations(), request("new/c", 2000)) == ("created now, it would be placed in NUMA node #1",)
+
+
+def owner(name: str, cpus: str) -> Grant:
+    owned = CpuSet.parse(cpus)
+    return Grant(request(name, 1000 * len(owned)), "root", CpuKind.EXCLUSIVE, exclusive=owned)
+
+
+def narrower_for(policy: TopologyAware, held: Allocations, name: str) -> tuple[str, ...]:
+    return at_once(narrower(policy, held, request(name, 1000).container))
+
+
+def test_a_container_that_would_be_on_one_node_by_now_is_told_so() -> None:
+    policy, held = topology_aware(four_nodes(), "0"), Allocations((owner("wide/c", "2-3,6-7"),))
+    (again,) = narrower_for(policy, held, "wide/c")
+    assert again.startswith("created again now, its own CPUs would be ")
+    assert " in NUMA node #" in again
+
+
+def test_what_keeps_own_cpus_on_several_nodes_is_named() -> None:
+    grants = [owner("wide/c", "2-3,6-7"), owner("a/c", "4-5"), owner("b/c", "8-9"), owner("d/c", "12-13")]
+    policy, held = topology_aware(four_nodes(), "0"), Allocations().with_grants(*grants)
+    smaller, without = narrower_for(policy, held, "wide/c")
+    assert smaller == "with a request of 3 CPUs it would be placed in NUMA node #0"
+    assert without.startswith("without default/")
+    assert without.endswith(" it would be placed in NUMA node #1") or " in NUMA node #" in without
+
+
+def test_nothing_narrows_what_is_on_one_node_or_holds_nothing() -> None:
+    policy, held = topology_aware(four_nodes(), "0"), Allocations((owner("a/c", "4-7"),))
+    assert narrower_for(policy, held, "a/c") == ()
+    assert narrower_for(policy, held, "unknown/c") == ()
