@@ -16,6 +16,8 @@ MACHINE_NOTE: Final = "machine_note"  # a fallback that discovery took
 STORE_DAMAGED: Final = "store_damaged"  # or of a newer program: moved aside; rebuilt from the runtime
 HTTP_UNAVAILABLE: Final = "http_unavailable"  # the address is in use or missing; tried again
 HTTP_AVAILABLE: Final = "http_available"  # listening on an address that was unavailable at first
+HTTP_FILES_REJECTED: Final = "http_files_rejected"  # certificate, key or tokens cannot be used; the former ones stay
+HTTP_FILES_APPLIED: Final = "http_files_applied"  # certificate, key and tokens can be used again
 RUNTIME_AWAY: Final = "runtime_away"
 POD_RESOURCES_AWAY: Final = "pod_resources_away"  # the kubelet does not answer where devices are
 

@@ -12,7 +12,14 @@ from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, NodeReserve, parse_node_memory, parse_node_reserve
 from cri_proxy.config.option import Known, options_of
-from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
+from cri_proxy.config.option_groups import (
+    CostOptions,
+    DeviceOptions,
+    HttpTlsOptions,
+    LogOptions,
+    ThreadCountOptions,
+    TopologyManager,
+)
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from policies.options import PolicyOptions, option
@@ -245,6 +252,7 @@ class Config:
         "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
         _HTTP,
     )
+    http_tls: HttpTlsOptions = option(HttpTlsOptions(), "httpTLS", "")
     extender: bool = option(
         False,
         "extender",

@@ -1,4 +1,4 @@
-"""Groups of the daemon's options as frozen dataclasses: thread counts, log, topology manager, cost files."""
+"""Groups of the daemon's options as frozen dataclasses: thread counts, log, HTTPS, topology manager, cost files."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -40,6 +40,37 @@ class LogOptions:
     )
     format: Literal["auto", "json", "console"] = option(
         "auto", "format", "auto: coloured lines on a terminal, else a JSON object per line"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTlsOptions:
+    """TLS at the address of ``http``, and tokens for it."""
+
+    certificate: str = option(
+        "",
+        "certificate",
+        "The file with the certificate (PEM, with intermediate ones) for HTTPS at the address of `http`; '' for HTTP. "
+        "Read again when it changes, as are the key and the tokens",
+        values="a file, or `''`",
+        read=addresses.optional_directory,
+        is_reloadable=False,
+    )
+    key: str = option(
+        "",
+        "key",
+        "The file with the key of that certificate (PEM, without a passphrase)",
+        values="a file, or `''`",
+        read=addresses.optional_directory,
+        is_reloadable=False,
+    )
+    tokens: str = option(
+        "",
+        "tokenFile",
+        "The file with the tokens that clients send (`Authorization: Bearer TOKEN`), a line each; '' asks for none",
+        values="a file, or `''`",
+        read=addresses.optional_directory,
+        is_reloadable=False,
     )
 
 

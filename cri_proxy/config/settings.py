@@ -1,6 +1,7 @@
 """``Settings``: what one daemon process runs with: the configuration, its source, sockets and node name."""
 
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,10 +64,8 @@ def settings_for(
 
     Raises ConfigError where options contradict each other.
     """
-    if bool(config.image_listen) != bool(config.image_endpoint):
-        given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")
-        where = str(config_path) if config_path else COMMAND_LINE
-        raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
+    for key, problem in contradictions(config):
+        raise ConfigError(str(config_path) if config_path else COMMAND_LINE, 0, key, problem)
     return Settings(
         config=config,
         node_name=config.node_name or node_name or host_node_name(),
@@ -74,6 +73,23 @@ def settings_for(
         sysfs_root=Path(config.sysfs_root),
         warnings=warnings,
     )
+
+
+def contradictions(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield options that cannot be together, by key, and why."""
+    tls = config.http_tls
+    pairs = (
+        ("imageListen", config.image_listen, "imageEndpoint", config.image_endpoint),
+        ("httpTLS.certificate", tls.certificate, "httpTLS.key", tls.key),
+    )
+    for one, is_one, other, is_other in pairs:
+        if bool(is_one) != bool(is_other):
+            given, missing = (one, other) if is_one else (other, one)
+            yield given, f"needs {missing} as well: give both or neither"
+    if tls.tokens and not tls.certificate:
+        yield "httpTLS.tokenFile", "a token that is sent over HTTP can be read on its way: give certificate and key too"
+    if tls.tokens and config.extender:
+        yield "extender", "kube-scheduler sends no token: run `cri-proxy extender`, or leave httpTLS.tokenFile out"
 
 
 def settings_at(location: ConfigLocation, source: Source, overrides: tuple[tuple[Known, object], ...]) -> Settings:

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cri_proxy.clock import Clock
 from cri_proxy.codec import encode
+from cri_proxy.config.option_groups import HttpTlsOptions
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.status import HttpAddress
 from cri_proxy.daemon.watchers import Watchers
@@ -22,7 +24,7 @@ from cri_proxy.http.routes import (
     incidents_route,
     plan_route,
 )
-from cri_proxy.http.server import AdminServer, Posts
+from cri_proxy.http.server import AdminServer, Guard, Posts
 from cri_proxy.http.status_stream import StatusFeed
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -72,6 +74,7 @@ def admin_server(parts: AdminParts, http: HttpAddress, log: Log) -> AdminServer:
         tcp_posts=_tcp_posts(posts[_MANIFESTS], parts.clock, log if parts.settings.config.extender else None),
         streams={"/api/v1/events": feed.events},
         on_late_tcp=http.opened,
+        guard=_tls_guard(parts.settings.config.http_tls, http),
     )
 
 
@@ -83,6 +86,16 @@ def _exporter_routes(parts: AdminParts) -> Mapping[str, Handler]:
         "/api/v1/config-state": config_state_route(parts.watchers.reloader.view, name),
         "/api/v1/node-topology": lambda query: parts.topology().answer(query),
     }
+
+
+def _tls_guard(options: HttpTlsOptions, http: HttpAddress) -> Guard | None:
+    """Return what clients on TCP go through first; None where the options name no certificate."""
+    if not options.certificate:
+        return None
+    from cri_proxy.http.tls import TlsFiles, TlsGuard  # OpenSSL is 5 MB
+
+    tokens = Path(options.tokens) if options.tokens else None
+    return TlsGuard(TlsFiles(Path(options.certificate), Path(options.key), tokens), http.files_judged)
 
 
 def _tcp_posts(manifests: PostHandler, clock: Clock, log: Log | None) -> Posts:

@@ -56,7 +56,7 @@ class HttpAddress:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._problem = ""
+        self._problem = self._files_problem = ""
 
     def failed(self, address: str, problem: str) -> None:
         """Log and remember why it could not be opened; the server retries."""
@@ -68,9 +68,18 @@ class HttpAddress:
         self._problem = ""
         self._log.info(events.HTTP_AVAILABLE, address=address)
 
+    def files_judged(self, problem: str) -> None:
+        """Log and remember why the files of TLS cannot be used as they are now; '' = they can, and are."""
+        self._files_problem = problem
+        if problem:
+            self._log.warning(events.HTTP_FILES_REJECTED, reason=problem)
+        else:
+            self._log.info(events.HTTP_FILES_APPLIED)
+
     def warnings(self) -> tuple[str, ...]:
-        """Return the problem as a sentence."""
-        return (f"http: {self._problem}",) if self._problem else ()
+        """Return the problems as sentences."""
+        files = f"httpTLS: {self._files_problem}; what was read before stays in force"
+        return (*([f"http: {self._problem}"] if self._problem else ()), *([files] if self._files_problem else ()))
 
 
 class Warns(Protocol):

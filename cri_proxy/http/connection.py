@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
@@ -42,13 +43,42 @@ class Times:
     write_seconds: float = 10.0
 
 
+class ByteSource(Protocol):
+    """The bytes that a client sends: asyncio's stream, or TLS above it."""
+
+    async def read(self, n: int, /) -> bytes:
+        """Return at most ``n`` bytes, b"" once the client has closed its side."""
+
+    def at_eof(self) -> bool:
+        """Return whether the client has closed its side, and nothing that it sent is unread."""
+
+
+class ByteSink(Protocol):
+    """The bytes that a client gets: asyncio's stream, or TLS above it."""
+
+    def write(self, data: bytes, /) -> None:
+        """Send these bytes after those before."""
+
+    def write_eof(self) -> None:
+        """Say that nothing follows."""
+
+    async def drain(self) -> None:
+        """Wait until the client takes what was written."""
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is being closed."""
+
+    def get_extra_info(self, name: str, /) -> object:
+        """Return what asyncio knows of the socket."""
+
+
 class Connection:
     """Requests in, responses out, in order. Methods raise OSError, TimeoutError included, where the client is gone."""
 
     def __init__(
         self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: ByteSource,
+        writer: ByteSink,
         times: Times,
         turn: Turn = contextlib.nullcontext,
     ) -> None:
@@ -63,6 +93,12 @@ class Connection:
         """The address that the client connected to, '' for a Unix socket."""
         name = self._writer.get_extra_info("sockname")
         return str(name[0]) if isinstance(name, tuple) else ""
+
+    @property
+    def authorization(self) -> str:
+        """The ``Authorization`` field of the last request, '' without one."""
+        fields = dict(self._head.headers) if self._head else {}
+        return fields.get(b"authorization", b"").decode("latin-1")
 
     def has_left(self) -> bool:
         """Return whether the client has closed its side, and nothing that it sent is unread."""
@@ -121,6 +157,8 @@ class Connection:
         headers = [("Content-Length", str(len(response.body)))]
         if response.allow:
             headers.append(("Allow", ", ".join(response.allow)))
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            headers.append(("WWW-Authenticate", "Bearer"))  # RFC 9110, 15.5.2
         if closes:
             headers.append(("Connection", "close"))
         body = (h11.Data(data=response.body),) if self._has_body else ()

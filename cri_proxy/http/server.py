@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Protocol
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.errors import ConfigError
-from cri_proxy.http.connection import MAX_HEADER_BYTES, Connection, Times
+from cri_proxy.http.connection import MAX_HEADER_BYTES, ByteSink, ByteSource, Connection, Times
 from cri_proxy.http.limits import ConnectionLimit, FairShare
 from cri_proxy.http.messages import (
     BadRequest,
@@ -20,6 +21,7 @@ from cri_proxy.http.messages import (
     PostHandler,
     Response,
     StreamHandler,
+    Turn,
     is_loopback,
     names_this_machine,
     text_response,
@@ -51,6 +53,26 @@ class Posts:
     waiting: Mapping[str, PostHandler] = field(default_factory=dict)
 
 
+class Stream(ByteSource, ByteSink, Protocol):
+    """Both directions of a connection."""
+
+
+class Guard(Protocol):
+    """What clients on TCP go through first (``http.tls``)."""
+
+    async def load(self) -> str:
+        """Get ready; return why that is not possible, else ''."""
+
+    async def keep_loaded(self) -> None:
+        """Stay up to date, until cancelled."""
+
+    async def secured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: Turn) -> Stream:
+        """Return the connection of a client that speaks TLS. Raises OSError."""
+
+    def admits(self, authorization: str) -> bool:
+        """Return whether a request with this ``Authorization`` field is answered."""
+
+
 class _Clients:
     """The limits that the clients of one kind of socket share."""
 
@@ -69,7 +91,7 @@ class AdminServer:
     """Serve one table of routes on every address that is opened.
 
     ``routes``, ``streams`` and ``posts`` are handlers by path, the last for the admin socket alone. A TCP address that
-    is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
+    is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then. ``guard``: TCP is TLS.
     """
 
     routes: Mapping[str, Handler]
@@ -77,6 +99,7 @@ class AdminServer:
     tcp_posts: Posts = Posts()
     streams: Mapping[str, StreamHandler] = field(default_factory=dict)
     on_late_tcp: Callable[[str], object] | None = None
+    guard: Guard | None = None
     times: Times = _TIMES
     retry_seconds: float = _RETRY_SECONDS
 
@@ -121,8 +144,10 @@ class AdminServer:
 
     async def open_tcp(self, address: str) -> str:
         """Listen on ADDRESS:PORT, or not; return why that failed, else ''."""
+        if self.guard is not None and (problem := await self.guard.load()):
+            return f"httpTLS: {problem}"
         host, _, port = address.rpartition(":")
-        accept = partial(self._accept, self._others)
+        accept = partial(self._accept, self._others) if self.guard is None else partial(self._accept_tls, self.guard)
         try:
             server = await asyncio.start_server(
                 accept, host.strip("[]"), int(port), limit=MAX_HEADER_BYTES, reuse_address=True
@@ -131,6 +156,8 @@ class AdminServer:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
             return f"{address}: {reason}"
         self._servers.append(server)
+        if self.guard is not None:
+            self._retrying.start(self.guard.keep_loaded(), name="http TLS files")
         return ""
 
     @property
@@ -165,6 +192,23 @@ class AdminServer:
             full = text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
             clients.connections.refuse(self._until_closed(partial(connection.send, full, closes=True), writer))
 
+    def _accept_tls(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clients = self._others
+        if clients.connections.make_room():
+            talk = partial(self._answer_tls, guard, reader, writer)
+            clients.connections.serve(self._until_closed(talk, writer))
+        else:
+            writer.transport.abort()
+
+    async def _answer_tls(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Agree on keys with a client, then answer it. Raises OSError, also where it does not speak TLS."""
+        clients = self._others
+        with clients.connections.idle():
+            async with asyncio.timeout(self.times.request_seconds):
+                stream = await guard.secured(reader, writer, clients.share.turn)
+        await self._answer_all(Connection(stream, stream, self.times, clients.turn), clients)
+        stream.write_eof()
+
     async def _until_closed(
         self, talk: Callable[[], Coroutine[object, object, object]], writer: asyncio.StreamWriter
     ) -> None:
@@ -193,6 +237,8 @@ class AdminServer:
         request = await connection.next_request(clients.connections.idle())
         if request is None:
             return False
+        if self.guard is not None and clients is self._others and not self.guard.admits(connection.authorization):
+            raise BadRequest(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN, with a token of tokenFile")
         if request.path in self.streams and request.method == "GET":
             return await self._stream(connection, request, clients)
         post = clients.posts.handlers.get(request.path) or clients.posts.waiting.get(request.path)

@@ -61,3 +61,11 @@ def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
     assert http.warnings() == ("http: the port is taken",)
     http.opened("localhost:80")
     assert http.warnings() == ()
+
+
+def test_files_of_https_that_cannot_be_used_are_a_warning_until_they_can() -> None:
+    http = HttpAddress(Silent())
+    http.files_judged("/c: No such file or directory")
+    assert http.warnings() == ("httpTLS: /c: No such file or directory; what was read before stays in force",)
+    http.files_judged("")
+    assert http.warnings() == ()
