@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from cri_proxy.cli.arguments import OptionsOf
 from cri_proxy.codec import CodecError, decode
 from cri_proxy.http.client import DaemonUnreachable, ask
 
@@ -13,7 +14,7 @@ DEFAULT_ADMIN = "unix:///run/cri-proxy/admin.sock"
 V = TypeVar("V")
 
 
-def add_admin_option(parser: argparse.ArgumentParser) -> None:
+def add_admin_option(parser: OptionsOf) -> None:
     """Add ``--admin``: the daemon's admin socket, beside its listen socket."""
     parser.add_argument(
         "--admin",
@@ -38,8 +39,12 @@ def fetch(
 
     Raises DaemonUnreachable.
     """
-    plain = ask(path, target, query, post=post)
+    return decoded(str(path), kind, ask(path, target, query, post=post))
+
+
+def decoded(where: str, kind: type[V], plain: object) -> V:
+    """Return the view of this kind that was answered there. Raises DaemonUnreachable."""
     try:
         return decode(kind, plain)
     except CodecError as error:
-        raise DaemonUnreachable(str(path), f"answered something else ({error}): is it another version?") from error
+        raise DaemonUnreachable(where, f"answered something else ({error}): is it another version?") from error

@@ -2,9 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
-from cri_proxy.cli.arguments import argument, seconds
+from cri_proxy.cli.arguments import add_path, argument, seconds
+from cri_proxy.errors import CommandFailed
 from sysfs.cpuset import CpuSet
 
 EXAMPLE = """\
@@ -12,7 +16,11 @@ cri-proxy status
 cri-proxy status --watch
 cri-proxy status --namespace shop --problems
 cri-proxy status --cpu 14
+cri-proxy status --url https://worker-1 --ca-file ca.crt --token-file token
+cri-proxy status --nodes nodes.txt --ca-file ca.crt --token-file token
 cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
+V = TypeVar("V")
+
 _KINDS = ("exclusive", "isolated", "mixed", "shared", "reserved", "preserve")
 _SORTS = ("name", "cpus", "memory", "kind")
 
@@ -21,7 +29,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     from cri_proxy.cli.admin import add_admin_option
 
-    add_admin_option(parser)
+    daemon = parser.add_mutually_exclusive_group()
+    add_admin_option(daemon)
+    daemon.add_argument("--url", default="", metavar="https://HOST[:PORT]", help="the daemon of another node")
+    nodes = "a table of nodes: a file of lines [NAME] https://HOST[:PORT], - for standard input"
+    daemon.add_argument("--nodes", type=Path, metavar="FILE", help=nodes)
+    add_path(parser, "--ca-file", "FILE", "the authorities whose certificates --url and --nodes trust (the system's)")
+    add_path(parser, "--token-file", "FILE", "the token to show to them: the first line of this file")
+    time = "how long a node may take to answer --url and --nodes (default 5)"
+    parser.add_argument("--timeout", type=seconds(0.1, 600), default=5.0, metavar="SECONDS", help=time)
     parser.add_argument("-n", "--namespace", default="", help="only containers of this namespace (default: any)")
     parser.add_argument("--pod", default="", metavar="GLOB", help="only those whose pod or workload has such a name")
     parser.add_argument(
@@ -54,21 +70,28 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the status, once or as it changes. Raises DaemonUnreachable and CommandFailed."""
-    from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.pool_tree import TreeShape
     from cri_proxy.cli.render.status import render_status
     from cri_proxy.cli.render.status_filter import StatusFilter, filtered
-    from cri_proxy.errors import CommandFailed
     from cri_proxy.node.status.model import StatusView
 
+    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
+    if args.nodes:
+        if args.watch or wanted != StatusFilter():
+            raise CommandFailed(
+                "--nodes prints a row for each node: --watch and what chooses containers go with --url", 2
+            )
+        from cri_proxy.cli.remote.status import print_nodes
+
+        return print_nodes(args)
     if args.watch and args.output != "text":
         raise CommandFailed("--watch prints text: poll with -o json instead", 2)
-    wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
-    view = filtered(fetch(args.admin, "/api/v1/status", StatusView), wanted)
+    daemon = _Daemon(args)
+    view = filtered(daemon.fetch("/api/v1/status", StatusView), wanted)
     if args.watch:
-        return _watch(args)
+        return _watch(args, daemon)
     if args.cpu:
         from cri_proxy.cli.render.cpus import render_cpus
 
@@ -80,9 +103,32 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _watch(args: argparse.Namespace) -> int:
+class _Daemon:
+    """The daemon that the options name, on this node or another."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Ask nothing yet. Raises CommandFailed."""
+        from cri_proxy.cli.admin import fetch
+
+        self._fetch = partial(fetch, args.admin)
+        self._ask = None
+        if args.url:
+            from cri_proxy.cli.remote.status import daemons_of, url_of
+
+            self._url = url_of(args.url)
+            self._ask = partial(daemons_of(args).ask, self._url)
+
+    def fetch(self, target: str, kind: type[V], query: Mapping[str, str] | None = None) -> V:
+        """Return the view of this kind that it answers. Raises DaemonUnreachable."""
+        from cri_proxy.cli.admin import decoded
+
+        if self._ask is None:
+            return self._fetch(target, kind, query)
+        return decoded(str(self._url), kind, self._ask(target, query))
+
+
+def _watch(args: argparse.Namespace, daemon: _Daemon) -> int:
     """Follow the changes until interrupted, or until a key ends it. Raises DaemonUnreachable and CommandFailed."""
-    from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import is_colourful, rendered
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.explain import render_explain
@@ -94,13 +140,13 @@ def _watch(args: argparse.Namespace) -> int:
     from cri_proxy.node.status.model import StatusView
 
     wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
-    fetched = partial(fetch, args.admin, "/api/v1/status", StatusView)
+    fetched = partial(daemon.fetch, "/api/v1/status", StatusView)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         watch_lines(fetched, wanted, args.interval)
         return 0
 
     def explained(name: str) -> str:
-        view = fetch(args.admin, "/api/v1/explain", ExplainView, {"pod": name})
+        view = daemon.fetch("/api/v1/explain", ExplainView, {"pod": name})
         return rendered(view, "text", partial(render_explain, colours=is_colourful(), width=terminal_width()))
 
     screen = Screen(wanted, not args.no_fold, args.sort)

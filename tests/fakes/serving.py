@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cri_proxy.http.routes import build_routes, plan_route
-from cri_proxy.http.server import AdminServer
+from cri_proxy.http.server import AdminServer, Guard
 from cri_proxy.node.status.daemon_view import DaemonView
 from cri_proxy.node.status.decision_views import PlanView
 from tests.fakes.views import FixedDaemon
@@ -16,15 +16,26 @@ Plan = Callable[[str, str], Awaitable[PlanView]]
 
 
 @contextmanager
-def served(path: Path, daemon: DaemonView | None = None, *, plan: Plan | None = None) -> Iterator[None]:
-    """The socket answers inside the block; ``plan`` says what a configuration would come to."""
+def served(
+    path: Path,
+    daemon: DaemonView | None = None,
+    *,
+    plan: Plan | None = None,
+    address: str = "off",
+    guard: Guard | None = None,
+) -> Iterator[None]:
+    """The socket, and the address behind its guard, answer inside the block.
+
+    ``plan`` says what a configuration would come to.
+    """
     started, stopping = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
         posts = {} if plan is None else {"/api/v1/plan": plan_route(plan)}
-        server = AdminServer(build_routes(daemon if daemon is not None else FixedDaemon()), posts=posts)
+        server = AdminServer(build_routes(daemon if daemon is not None else FixedDaemon()), posts=posts, guard=guard)
         await server.listen_unix(path)
+        assert await server.listen_tcp(address) is None
         loops.append(asyncio.get_running_loop())
         started.set()
         await stopping.wait()

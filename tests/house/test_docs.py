@@ -15,7 +15,10 @@ FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 SECTIONS = ["Context", "Decision", "What we gave up", "How we would notice being wrong"]
 ONE_PAGE_LINES = 60
 # What lies in /etc/cri-proxy: the configuration, files that it or a command may name, directories of such files.
-FILES_OF_A_NODE = {"cri-proxy.yaml", "devices.yaml", "links.txt", "gpu-links", "cluster", "costs.d", "exporter.conf"}
+FILES_OF_A_NODE = {
+    *("cri-proxy.yaml", "devices.yaml", "links.txt", "gpu-links", "cluster", "costs.d", "exporter.conf"),
+    *("tls.crt", "tls.key", "http-tokens"),
+}
 
 
 def slug(heading: str) -> str:

@@ -32,7 +32,7 @@ KUBERNETES = """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
     h2 handover header hpack http http1 http2 huffman in inprocess json listener loop message metadata method
-    passthrough preface proto proxy route rpc server sse status stream tls unary upstream window
+    passthrough preface proto proxy remote route rpc server sse status stream tls unary upstream window
 """
 # What any engineer calls the parts of a program.
 ENGINEERING = """

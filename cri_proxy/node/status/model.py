@@ -225,7 +225,8 @@ class StatusView:
     containers.
     ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
     devices that containers hold which should not stand beside each other. ``fits`` is what still fits, None where no
-    container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers.
+    container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers. ``version`` is the
+    daemon's, '' of an older one.
     """
 
     node: str
@@ -248,3 +249,4 @@ class StatusView:
     held_twice: tuple[str, ...] = ()
     fits: LargestFit | None = None
     map: CpuMap | None = None
+    version: str = ""

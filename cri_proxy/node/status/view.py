@@ -18,6 +18,7 @@ from cri_proxy.node.status.history import events_of, other_events
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
+from cri_proxy.version import version
 from policies.base import ContainerKey
 from policies.container_name import ContainerName
 from policies.policy import Policy
@@ -161,7 +162,7 @@ class NodeView:
         twice = held_twice_texts(policy.known, ledger.allocations)
         warnings += tuple(f"devices: {each}" for each in (*policy.known.disagreements, *twice))
         shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
-        return replace(shown, devices=devices, inventory=inventory, held_twice=twice, fits=fits)
+        return replace(shown, devices=devices, inventory=inventory, held_twice=twice, fits=fits, version=version())
 
     def _cpu_map(self, policy: Policy) -> CpuMap:
         """Return the map of this policy's machine, which takes 12 ms to make for 1,792 CPUs: once for a policy."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
+from tests.testbed.certificates import self_signed
 from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 from tests.unit.cri_proxy.daemon.scene import MACHINE, Scene, started, with_runtime
@@ -227,6 +229,20 @@ async def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Pat
             (warning,) = [w for w in json.loads((await scene.get("/api/v1/status"))[1])["warnings"] if "http" in w]
             assert f"http: {address}: the port is taken" in warning
         assert "http_unavailable" in scene.log.warnings
+
+
+async def test_the_address_speaks_https_and_asks_for_a_token_where_that_is_wanted(tmp_path: Path) -> None:
+    made, (host, port) = self_signed(tmp_path), free_address()
+    (tmp_path / "tokens").write_text("0123456789abcdef")
+    more = f"httpTLS: {{certificate: {made.certificate}, key: {made.key}, tokenFile: {tmp_path}/tokens}}\n"
+    async with started(tmp_path, more=more, http=f"{host}:{port}"):
+        context = ssl.create_default_context(cafile=made.certificate)
+        reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname="localhost")
+        request = "GET /api/v1/config HTTP/1.1\r\nHost: localhost\r\n"
+        writer.write(f"{request}Authorization: Bearer 0123456789abcdef\r\n\r\n{request}\r\n".encode())
+        answers = (await reader.read()).split(b"HTTP/1.1 ")[1:]
+        writer.close()
+        assert [answer[:3] for answer in answers] == [b"200", b"401"]
 
 
 @pytest.mark.parametrize(("more", "status"), [("extender: true\n", 200), ("", 405)])

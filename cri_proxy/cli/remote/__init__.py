@@ -1,0 +1,1 @@
+"""``status`` of daemons on other nodes, one or many."""
