@@ -68,6 +68,9 @@ class FitView:
     problem: str = ""
 
 
+_LABELS_OF_POD: Final = ("io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid")
+
+
 @dataclass(frozen=True, slots=True)
 class AskedCreate:
     """A container that might be created, as CRI messages."""
@@ -77,16 +80,41 @@ class AskedCreate:
 
 
 def encode_creates(asked: Sequence[AskedCreate]) -> str:
-    """Return the body of the question: pairs of messages in base64, each create without its copy of the sandbox."""
-    messages = [(each.sandbox.SerializeToString(), _alone(each.create).SerializeToString()) for each in asked]
-    return json.dumps([[base64.b64encode(part).decode() for part in pair] for pair in messages])
+    """Return the body of the question: pairs of messages in base64, without what no decision looks at."""
+    messages = [(_short_sandbox(each.sandbox), _short_create(each)) for each in asked]
+    return json.dumps([[base64.b64encode(part.SerializeToString()).decode() for part in pair] for pair in messages])
 
 
-def _alone(create: pb.CreateContainerRequest) -> pb.CreateContainerRequest:
-    found = pb.CreateContainerRequest()
-    found.CopyFrom(create)
-    found.ClearField("sandbox_config")
+def _short_sandbox(config: pb.PodSandboxConfig) -> pb.PodSandboxConfig:
+    found = pb.PodSandboxConfig()
+    found.CopyFrom(config)
+    for name in ("log_directory", "dns_config"):
+        found.ClearField(name)
     return found
+
+
+def _short_create(asked: AskedCreate) -> pb.CreateContainerRequest:
+    """Return the create without its copy of the sandbox, and without labels that the sandbox has."""
+    found = pb.CreateContainerRequest()
+    found.CopyFrom(asked.create)
+    found.ClearField("sandbox_config")
+    config, security = found.config, found.config.linux.security_context
+    for name in ("command", "args", "log_path"):
+        config.ClearField(name)
+    for name in ("masked_paths", "readonly_paths"):
+        security.ClearField(name)
+    for name, value in asked.sandbox.labels.items():
+        if config.labels.get(name) == value:
+            del config.labels[name]
+    return found
+
+
+def _with_labels(sandbox: pb.PodSandboxConfig, create: pb.CreateContainerRequest) -> AskedCreate:
+    """Return the messages with the labels of the pod that a kubelet puts on its containers."""
+    for name in _LABELS_OF_POD:
+        if name in sandbox.labels and name not in create.config.labels:
+            create.config.labels[name] = sandbox.labels[name]
+    return AskedCreate(sandbox, create)
 
 
 def decode_creates(body: bytes) -> list[AskedCreate]:
@@ -103,7 +131,7 @@ def _decoded(pair: object) -> AskedCreate:
     match pair:
         case [str() as sandbox, str() as create]:
             try:
-                return AskedCreate(
+                return _with_labels(
                     pb.PodSandboxConfig.FromString(base64.b64decode(sandbox, validate=True)),
                     pb.CreateContainerRequest.FromString(base64.b64decode(create, validate=True)),
                 )

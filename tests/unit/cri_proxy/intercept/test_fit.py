@@ -129,14 +129,32 @@ async def test_a_question_that_cannot_be_read_has_a_problem(body: bytes) -> None
     await node.close()
 
 
-def test_messages_come_back_as_they_were_with_the_sandbox_once() -> None:
+def test_messages_come_back_without_what_no_decision_looks_at() -> None:
     node, spec = KubeletNode(1 << 30), pod("web", 1000)
-    messages = [AskedCreate(sandbox_config(spec, node), create_request(spec, spec.containers[0], "", node=node))]
-    (found,) = decode_creates(encode_creates(messages).encode())
-    assert found.sandbox == messages[0].sandbox
+    asked = AskedCreate(sandbox_config(spec, node), create_request(spec, spec.containers[0], "", node=node))
+    (found,) = decode_creates(encode_creates([asked]).encode())
+    sandbox, config = asked.sandbox, asked.create.config
+    assert sandbox.log_directory
+    assert config.linux.security_context.masked_paths
+    sandbox.ClearField("log_directory")
+    sandbox.ClearField("dns_config")
+    for name in ("command", "args", "log_path"):
+        config.ClearField(name)
+    config.linux.security_context.ClearField("masked_paths")
+    config.linux.security_context.ClearField("readonly_paths")
+    assert found.sandbox == sandbox
+    assert found.create.config == config
     assert not found.create.HasField("sandbox_config")
-    found.create.sandbox_config.CopyFrom(messages[0].sandbox)
-    assert found.create == messages[0].create
+
+
+def test_a_question_about_as_many_as_may_be_asked_fits_with_long_names() -> None:
+    node = KubeletNode(1 << 30)
+    specs = [pod(f"{'x' * 200}-{number}", 1000) for number in range(MOST_CONTAINERS)]
+    asked = [
+        AskedCreate(sandbox_config(spec, node), create_request(spec, spec.containers[0], "", node=node))
+        for spec in specs
+    ]
+    assert len(encode_creates(asked)) < MOST_BYTES
 
 
 async def test_other_work_goes_on_while_many_are_decided() -> None:
