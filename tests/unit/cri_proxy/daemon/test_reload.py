@@ -200,7 +200,9 @@ async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
 @pytest.mark.parametrize("known", [k for k in known_options() if not k.option.is_reloadable], ids=lambda k: k.key)
 def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
     texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g", "extender": "true"}
-    wanted = load_source(ConfigLocation(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
+    *groups, name = known.key.split(".")
+    text = "".join(f"{{{group}: " for group in groups) + f"{{{name}: {texts.get(known.key, '/x')}}}" + "}" * len(groups)
+    wanted = load_source(ConfigLocation(FILE), Source(FILE, text)).config
     config, late = split_by_restart(Config(), wanted)
     assert config == Config()
     assert [each.key for each in late] == [known.key]
