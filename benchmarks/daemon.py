@@ -14,8 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,6 +28,7 @@ from benchmarks.memory import Memory, cpu_seconds, family, memory_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.http.page import page_routes
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.descriptions.machine import describe
@@ -171,6 +173,27 @@ def scrape_seconds(admin: Path, pid: int) -> float:
     return (cpu_seconds(pid) - before) / SCRAPES
 
 
+@contextlib.contextmanager
+def open_page(admin: Path) -> Iterator[None]:
+    """Load the page and its files as a browser does, and read its stream meanwhile, on a thread of its own."""
+    for target in page_routes():
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(admin))
+            asking.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            if not b"".join(iter(lambda: asking.recv(1 << 16), b"")).startswith(b"HTTP/1.1 200 "):
+                raise SystemExit(f"{target} is not served")
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.connect(str(admin))
+        stream.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        reading = threading.Thread(target=lambda: [*iter(lambda: stream.recv(1 << 20), b"")])
+        reading.start()
+        try:
+            yield
+        finally:
+            stream.shutdown(socket.SHUT_RDWR)
+            reading.join()
+
+
 def python_seconds(python: Path) -> float:
     """Starting the interpreter with nothing but what the command line needs to say its version."""
     begin = time.monotonic()
@@ -198,6 +221,8 @@ def main() -> None:
             asyncio.run(bench.run_pods(100, 400))
             scrape = scrape_seconds(bench.admin, daemon.pid)
             loaded = memory_at_rest(daemon.pid)
+            with open_page(bench.admin):
+                shown = memory_at_rest(daemon.pid)
             stop_process(daemon)
         finally:
             stop_process(runtime)
@@ -209,6 +234,7 @@ def main() -> None:
         for what, megabytes, bar in (
             ("resident memory of the daemon, idle and scraped", idle.first_mb, IDLE_BAR_MB),
             ("resident memory of the daemon, with 500 containers, scraped", loaded.first_mb, LOADED_BAR_MB),
+            ("that while the page is open", shown.first_mb, LOADED_BAR_MB),
             (f"that with its {loaded.processes - 1} helper processes, each page once", loaded.all_mb, ALL_BAR_MB),
         )
     ]

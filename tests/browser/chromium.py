@@ -80,6 +80,12 @@ class Page:
         assert isinstance(value, int | float), value
         return float(value)
 
+    async def all(self, expression: str) -> list[object]:
+        """Return the values of an expression that is a list."""
+        values = await self.evaluate(expression)
+        assert isinstance(values, list), values
+        return values
+
     async def text(self, selector: str) -> str:
         """Return the text of the first element of this selector, '' where there is none."""
         return str(await self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))

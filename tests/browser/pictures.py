@@ -10,7 +10,8 @@ from typing import Final
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from tests.browser.chromium import REMEDY, Chromium, Page, program
-from tests.browser.scene import GIB, INVENTORY, MACHINE, Served, busy_node, served
+from tests.browser.scene import GIB, MACHINE, Served, busy_node, replicas, served, with_devices
+from tests.browser.terminal import draw_output
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
 MANIFESTS: Final = """\
@@ -45,32 +46,37 @@ async def ready(page: Page, url: str) -> None:
 
 async def draw(scene: Served, browser: Chromium) -> None:
     """Write each picture."""
+    page = await browser.new_page(1240, 800)
+    await ready(page, scene.url)
+    await page.point("#rows tr:nth-child(2) .name", click=True)
+    await page.shows("document.querySelector('#whole h3')")
+    await page.picture(DIRECTORY / "page-explain.png")
+    await page.press("Escape")
+    await page.point("#tab-plan", click=True)
+    await page.point("#yaml", click=True)
+    await page.type(MANIFESTS)
+    await page.point("#submit", click=True)
+    await page.shows("document.querySelector('#landings li')")
+    await page.point("#landings li:nth-child(2)")
+    await page.picture(DIRECTORY / "page-plan.png")
+    await page.close()
     page = await browser.new_page(1240, 800, is_dark=True)
     await ready(page, scene.url)
-    await scene.kubelet.run_pod(PodSpec("late", (guaranteed("report", 2000, memory_bytes=GIB),), "desk"))
+    for spec in replicas("search", 3, guaranteed("index", 4000, memory_bytes=4 * GIB), namespace="shop"):
+        await scene.kubelet.run_pod(spec)  # the last one needs room
     with suppress(CallFailed):  # a refusal, to be seen
-        await scene.kubelet.run_pod(PodSpec("huge", (guaranteed("c", 60_000, memory_bytes=GIB),)))
+        await scene.kubelet.run_pod(PodSpec("warehouse", (guaranteed("query", 24_000, memory_bytes=GIB),), "data"))
     await page.shows("document.querySelector('#news [data-kind=refusal]')")
     await page.point("#rows tr:nth-child(3) .name")
     await page.shows("document.querySelector('#card .why').innerText.length > 9")
     await page.picture(DIRECTORY / "page-dark.png")
+    admin = ("--admin", f"unix://{scene.daemon.admin.path}")
+    await draw_output(browser, "status", ("status", *admin), DIRECTORY / "status.png")
+    container = "stream/kafka"
+    await draw_output(browser, f"explain {container}", ("explain", container, *admin), DIRECTORY / "explain.png")
     await page.resize(390, 780, is_dark=True)
     await page.picture(DIRECTORY / "page-phone.png")
     await page.close()
-    light = await browser.new_page(1240, 800)
-    await ready(light, scene.url)
-    await light.point("#rows tr:nth-child(2) .name", click=True)
-    await light.shows("document.querySelector('#whole h3')")
-    await light.picture(DIRECTORY / "page-explain.png")
-    await light.press("Escape")
-    await light.point("#tab-plan", click=True)
-    await light.point("#yaml", click=True)
-    await light.type(MANIFESTS)
-    await light.point("#submit", click=True)
-    await light.shows("document.querySelector('#landings li')")
-    await light.point("#landings li")
-    await light.picture(DIRECTORY / "page-plan.png")
-    await light.close()
 
 
 async def main() -> int:
@@ -82,10 +88,7 @@ async def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "chromium").mkdir()
-        (directory / "devices.yaml").write_text(INVENTORY)
-        config = directory / "config.yaml"
-        config.write_text(f"devices: {{inventory: {directory}/devices.yaml}}\n")
-        options = ("--config", str(config), "--node-name", "worker-3")
+        options = with_devices(directory)
         async with served(directory, MACHINE, options) as scene, Chromium(directory / "chromium") as browser:
             for spec in busy_node():
                 await scene.kubelet.run_pod(spec)

@@ -63,6 +63,14 @@ async def served(
             await channel.close()
 
 
+def with_devices(directory: Path) -> tuple[str, ...]:
+    """The options of a daemon that has the inventory."""
+    (directory / "devices.yaml").write_text(INVENTORY)
+    config = directory / "config.yaml"
+    config.write_text(f"devices: {{inventory: {directory}/devices.yaml}}\n")
+    return ("--config", str(config), "--node-name", "worker-3")
+
+
 def replicas(name: str, count: int, *containers: ContainerSpec, namespace: str = "default") -> list[PodSpec]:
     """The pods of a Deployment."""
     digest, letters = "7d9f8b6c5", "bcdfghjklmnpqrstvwxz"

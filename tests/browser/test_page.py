@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cri_proxy.cli.render.explain import render_explain
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from tests.browser.chromium import Page
@@ -88,14 +89,12 @@ async def test_pods_of_a_workload_that_are_alike_are_one_row(page: Page) -> None
 async def test_pointing_at_a_row_lights_its_cpus_and_tells_why(page: Page, node: Served) -> None:
     await page.point("#rows tr:first-child .name")
     assert await page.evaluate(LIT) == await own_cpus(node)
-    explained = await node.daemon.admin.explain("db-0")
-    await page.shows(f"document.querySelector('#card').innerText.includes({json.dumps(first_reason(explained))})")
+    told = render_explain(await node.daemon.admin.explain("db-0"), width=1000)
+    first = told.partition("\nwhy\n  - ")[2].partition("\n")[0]
+    assert first
+    await page.shows(f"document.querySelector('#card').innerText.includes({json.dumps(first)})")
     await page.point("#node")
     assert await page.evaluate(LIT) == []
-
-
-def first_reason(explained: object) -> str:
-    return str(explained.decisions[0].decision.reasons[0].text)  # type: ignore[attr-defined]
 
 
 async def test_pointing_at_a_cpu_lights_all_of_its_owner_and_marks_the_row(page: Page, node: Served) -> None:
@@ -111,7 +110,8 @@ async def test_a_click_opens_the_whole_explanation_and_escape_closes_it(page: Pa
     await page.shows("document.querySelector('#whole h3')")
     whole = await page.text("#whole")
     assert whole.startswith("data/db-0/postgres")
-    assert "pools, best first" in whole
+    for title in ("asked for", "why", "choice of CPUs", "pools, best first"):
+        assert f"\n{title}\n" in whole
     await page.press("Escape")
     await page.shows("!document.querySelector('#whole').open")
 

@@ -6,6 +6,13 @@ import { keyOf } from "./model.js";
 const WAIT_MS = 120; // a pointer that passes over the map asks nothing
 const MOST_KEPT = 200;
 const MOST_POOLS = 8;
+// The reasons that have a section of their own, by how their codes begin, as in `cri-proxy explain`.
+const APART = [
+  ["topology hints", ["topology-"]],
+  ["choice of devices", ["device"]],
+  ["choice of CPUs", ["cpus-picked"]],
+  ["choice of memory", ["memory-", "hugepages", "cold-start", "no-cold-start"]],
+];
 
 export class Explain {
   constructor(card, dialog) {
@@ -85,15 +92,31 @@ function notes(container) {
 function firstSentence(explained) {
   if (explained === null) return "nothing is known of it any more";
   const [condition] = explained.not_exclusive;
-  const why = explained.reasons.length ? explained.reasons[0].text : `${explained.outcome}: no record of its decision is left`;
+  const [first] = [...reasonsOf(explained), ...explained.reasons.map((reason) => reason.text)];
+  const why = first ?? `${explained.outcome}: no record of its decision is left`;
   return condition ? `${why}; not exclusive: ${condition.text}` : why;
+}
+
+// The sentences of the reasons whose codes begin so; without such beginnings, of those that have no section of their own.
+function reasonsOf(explained, beginnings = null) {
+  const begins = (code, ways) => ways.some((way) => code.startsWith(way));
+  const isOf = (code) => (beginnings ? begins(code, beginnings) : !APART.some(([, ways]) => begins(code, ways)));
+  return explained.reasons.filter((reason) => isOf(reason.code)).map((reason) => reason.text);
+}
+
+function askedTexts({ request, defaults }) {
+  const amounts = [
+    ["CPU", request.cpu_request_mcpu, request.cpu_limit_mcpu, (mcpu) => `${mcpu / 1000}`],
+    ["memory", request.memory_request_bytes, request.memory_limit_bytes, bytes],
+  ];
+  const texts = amounts.map(([what, asked, limit, shown]) => `${what} ${asked ? shown(asked) : "none"}${limit ? `, limit ${shown(limit)}` : ""}`);
+  return [...texts, `QoS class ${request.pod.qos}`, ...defaults.map((each) => `${each.value}, by default: ${each.option}`)];
 }
 
 // The sections that `cri-proxy explain` prints.
 function sections(explained, container) {
   const at = explained.decided_at_seconds;
   const when = `${explained.outcome}${at === null ? ": no record of its decision is left" : ` ${clock(at)}`}`;
-  const reasons = explained.reasons.map((reason) => reason.text);
   return [
     el("p", { class: "place" }, placeText(explained.container ?? container)), el("p", {}, explained.failure ? `${when}: ${explained.failure}` : when),
     ...section("not as wished", notes(container)),
@@ -102,7 +125,9 @@ function sections(explained, container) {
     ...section("not Guaranteed", explained.not_guaranteed_by),
     ...section("what would help", explained.helps),
     ...section(`others in ${explained.wanted_pool}`, explained.holders.map(holderText)),
-    ...section("why", reasons),
+    ...section("asked for", askedTexts(explained)),
+    ...section("why", reasonsOf(explained)),
+    ...APART.flatMap(([title, ways]) => section(title, reasonsOf(explained, ways))),
     ...section("attracted or repelled by", explained.affinity_reasons),
     ...ranking(explained),
     ...section("other containers that made room", explained.moves.map((move) => `${fullName(move.who)}: ${move.pool_before} → ${move.pool}`)),

@@ -13,8 +13,10 @@ export class News {
 
   // What the status itself tells of the time before.
   begin(status) {
+    this.happened(status.recent ?? []);
     this.refused(status.refused);
     this.reloaded(status.configuration);
+    this.sort();
     this.empty();
   }
 
@@ -29,10 +31,19 @@ export class News {
       const old = before.get(key);
       if (old) this.add(now, fullName(old), "gone", "gone");
     }
+    this.happened(change.recent ?? []);
     this.refused(change.refused ?? []);
     this.reloaded(change.configuration);
     if ("is_ready" in change) this.add(now, "", change.is_ready ? "ready" : "not ready", change.is_ready ? "move" : "refusal");
+    this.sort();
     this.empty();
+  }
+
+  // Entries of histories: who was moved, and why.
+  happened(events) {
+    for (const each of events) {
+      this.once(`${each.at_seconds} ${each.what} ${fullName(each)}`, each.at_seconds, fullName(each), eventText(each), "move");
+    }
   }
 
   refused(refusals) {
@@ -56,8 +67,14 @@ export class News {
 
   add(at, name, text, kind) {
     if (this.list.firstElementChild?.classList.contains("hint")) this.list.replaceChildren();
-    this.list.prepend(el("li", { "data-kind": kind }, el("time", {}, clock(at)), name ? el("b", {}, el("bdi", {}, name)) : "", ` ${text}`));
+    this.list.prepend(el("li", { "data-kind": kind, "data-at": at }, el("time", {}, clock(at)), name ? el("b", {}, el("bdi", {}, name)) : "", ` ${text}`));
     while (this.list.children.length > MOST) this.list.lastElementChild.remove();
+  }
+
+  // The newest first, whatever told of it.
+  sort() {
+    const entries = [...this.list.children].filter((each) => each.dataset.at);
+    this.list.replaceChildren(...entries.sort((one, other) => Number(other.dataset.at) - Number(one.dataset.at)));
   }
 
   empty() {
@@ -65,17 +82,16 @@ export class News {
   }
 }
 
+// What `recent` does not have: containers that come, states, notes. Whoever shares gets more and fewer CPUs with each that
+// comes and goes: that is no news.
 function changeText(before, after) {
   if (!before) return `${after.state}, ${useText(after)} on ${cpusText(after.cpus)}${after.pool ? ` in ${after.pool}` : ""}`;
-  const parts = [];
-  if (before.state !== after.state) parts.push(after.state);
-  const own = before.exclusive + before.isolated !== after.exclusive + after.isolated;
-  if (before.pool !== after.pool) parts.push(`from ${before.pool || "no pool"} to ${after.pool || "no pool"}`);
-  // Whoever shares gets more and fewer CPUs with each that comes and goes: that is no news.
-  if (own && before.cpus !== after.cpus) parts.push(`${cpusText(before.cpus)} → ${cpusText(after.cpus)}`);
-  if (before.mems !== after.mems) parts.push(`memory node ${before.mems ?? "any"} → ${after.mems ?? "any"}`);
-  parts.push(...after.notes.filter((note) => !before.notes.includes(note)));
-  return parts.join(", ");
+  const parts = before.state === after.state ? [] : [after.state];
+  return [...parts, ...after.notes.filter((note) => !before.notes.includes(note))].join(", ");
+}
+
+function eventText(event) {
+  return event.text.startsWith(event.what) ? event.text : `${event.what}: ${event.text}`;
 }
 
 function cpusText(cpus) {

@@ -153,6 +153,15 @@ class RefusedView(ContainerName):
 
 
 @dataclass(frozen=True, slots=True)
+class EventView(ContainerName):
+    """An entry of a container's history: ``what`` is a code, ``text`` a sentence."""
+
+    at_seconds: float  # since the epoch
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReloadView:
     """The last reload of the configuration. ``outcome``: applied, unchanged or rejected.
 
@@ -226,7 +235,7 @@ class StatusView:
     ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
     devices that containers hold which should not stand beside each other. ``fits`` is what still fits, None where no
     container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers. ``version`` is the
-    daemon's, '' of an older one.
+    daemon's, '' of an older one. ``recent`` are the last entries of all histories, the oldest first.
     """
 
     node: str
@@ -250,3 +259,4 @@ class StatusView:
     fits: LargestFit | None = None
     map: CpuMap | None = None
     version: str = ""
+    recent: tuple[EventView, ...] = ()

@@ -120,23 +120,7 @@ class NodeView:
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         unanswered, health = tuple(self._node.effects.calls.longer_than(CLEAR_SECONDS)), self.health()
         misread = self._node.context.journal.records.misread()
-        refused, refused_count = self._refused()
-        view = model.StatusView(
-            node=self._name,
-            policy=policy.name,
-            is_ready=health.is_ready,
-            pools=policy.pools(ledger.allocations),
-            containers=(),
-            warnings=(*health.problems, *self._node.coordinator.config_warnings, *self._present_warnings()),
-            refused=refused,
-            refused_count=refused_count,
-            configuration=self._daemon.configuration(),
-            topology=self._node.coordinator.config.topology_manager,
-            costs=self._daemon.costs(),
-            cdi=self._daemon.cdi(),
-            inventory_file=self._daemon.inventory(),
-            map=self._cpu_map(policy),
-        )
+        view = self._outline(ledger, health)
         yield
         fits = policy.largest_fit(ledger.allocations)
         yield
@@ -163,6 +147,28 @@ class NodeView:
         warnings += tuple(f"devices: {each}" for each in (*policy.known.disagreements, *twice))
         shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
         return replace(shown, devices=devices, inventory=inventory, held_twice=twice, fits=fits, version=version())
+
+    def _outline(self, ledger: Ledger, health: model.Health) -> model.StatusView:
+        """Return what is at hand in the first step, without containers."""
+        policy = ledger.policy
+        refused, refused_count = self._refused()
+        return model.StatusView(
+            node=self._name,
+            policy=policy.name,
+            is_ready=health.is_ready,
+            pools=policy.pools(ledger.allocations),
+            containers=(),
+            warnings=(*health.problems, *self._node.coordinator.config_warnings, *self._present_warnings()),
+            refused=refused,
+            refused_count=refused_count,
+            configuration=self._daemon.configuration(),
+            topology=self._node.coordinator.config.topology_manager,
+            costs=self._daemon.costs(),
+            cdi=self._daemon.cdi(),
+            inventory_file=self._daemon.inventory(),
+            map=self._cpu_map(policy),
+            recent=explain.recent_views(self._node.context.journal.records.recent()),
+        )
 
     def _cpu_map(self, policy: Policy) -> CpuMap:
         """Return the map of this policy's machine, which takes 12 ms to make for 1,792 CPUs: once for a policy."""
