@@ -1,9 +1,9 @@
 """Measure what the page costs: a browser to draw a large machine, the daemon while it is open.
 
 Run: python benchmarks/page.py [PICTURE]. The machine has 8 packages with 1,792 CPUs and 1,000 containers. A headless
-Chromium draws it, from the navigation to the frame that shows all of it, from a daemon on the embedded runtime. What an
-open page costs is the CPU time of the event loop's thread, as a part of the time that passes: nothing else happens on
-that loop but the change of a container each second. The bar is a ratio, so that neighbours change it little.
+Chromium draws it, from the navigation to the frame that shows all of it, from a daemon on the embedded runtime; the bar
+is on CPU time, as neighbours lengthen the other. What an open page costs is the CPU time of the event loop's thread, as
+a part of the time that passes: nothing else happens on that loop but the change of a container each second.
 """
 
 import asyncio
@@ -46,17 +46,27 @@ def crowd() -> list[PodSpec]:
     return [PodSpec(f"{name}-of-team", (kinds[name % 3],), f"team-{name % 20}") for name in range(CONTAINERS)]
 
 
-async def drawn_seconds(page: Page, url: str) -> float:
-    """From the navigation to the frame that shows the map and the table."""
-    await page.open("about:blank")
+async def drawn_seconds(page: Page, url: str) -> tuple[float, float]:
+    """From the navigation to the frame that shows the map and the table, and the CPU time of the page's thread for it.
+
+    The page is open already: the browser has started its process.
+    """
+    await page.evaluate("delete document.body.dataset.drawn")
     await page.open(url)
-    await page.shows("performance.getEntriesByName('drawn').length")
+    await page.shows("document.body?.dataset.drawn && performance.getEntriesByName('drawn').length")
     marked = await page.number("performance.getEntriesByName('drawn')[0].startTime")
     # The question may have come long after the frame.
     painted = await page.number("Math.max(0, ...performance.getEntriesByType('paint').map(e => e.startTime))")
     assert await page.number("document.querySelectorAll('#map .cpu').length") == 1792
     assert await page.number("document.querySelectorAll('#rows tr').length") == CONTAINERS
-    return max(marked, painted) / 1000
+    return max(marked, painted) / 1000, await cpu_seconds(page)
+
+
+async def cpu_seconds(page: Page) -> float:
+    """The CPU time of the page's main thread since the navigation."""
+    metrics = (await page.call("Performance.getMetrics"))["metrics"]
+    assert isinstance(metrics, list)
+    return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
 
 
 async def drawn(directory: Path) -> bool:
@@ -66,13 +76,17 @@ async def drawn(directory: Path) -> bool:
         for spec in crowd():
             await scene.kubelet.run_pod(spec)
         page = await browser.new_page(1440, 900)
-        seconds = [await drawn_seconds(page, scene.url) for _ in range(ROUNDS)]
+        await page.call("Performance.enable", timeDomain="threadTicks")
+        await page.open(scene.url)
+        await page.shows("document.body?.dataset.drawn")
+        rounds = [await drawn_seconds(page, scene.url) for _ in range(ROUNDS)]
         if len(sys.argv) > 1:
             await page.picture(Path(sys.argv[1]))
-    best, middle = min(seconds), median(seconds)
+    best, middle = min(rounds)[0], median(seconds for seconds, _ in rounds)
+    worked = median(cpu for _, cpu in rounds)
     print(f"1,792 CPUs and {CONTAINERS} containers drawn in {best:.2f} s at best, {middle:.2f} in the middle", end="")
-    print(f"   (bar {DRAWN_BAR_SECONDS:g} s)")
-    return best > DRAWN_BAR_SECONDS
+    print(f"; {worked:.2f} s of CPU time in the browser's main thread   (bar {DRAWN_BAR_SECONDS:g} s of it)")
+    return worked > DRAWN_BAR_SECONDS
 
 
 class Reader:

@@ -4,6 +4,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html. Nothing is looke
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import fields
 from typing import Final, TypeVar
@@ -57,9 +58,18 @@ class Budget:
 class StatusFeed:
     """The last status that was looked at, numbered, and the event that leads to it from the one before."""
 
-    def __init__(self, view: DaemonView, clock: Clock, on_error: Callable[[BaseException], None]) -> None:
-        """Look at nothing before the first page is open. ``on_error`` gets why a look failed: then the streams end."""
-        self._source, self._clock = view, clock
+    def __init__(
+        self,
+        view: DaemonView,
+        clock: Clock,
+        on_error: Callable[[BaseException], None],
+        cpu_seconds: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Look at nothing before the first page is open.
+
+        ``on_error`` gets why a look failed: then the streams end. ``cpu_seconds`` is the CPU time of this thread.
+        """
+        self._source, self._clock, self._cpu_seconds = view, clock, cpu_seconds
         self._share, self._budget, self._looking = FairShare(clock), Budget(), Tasks(on_error)
         self._pages = 0
         self._task: asyncio.Task[object] | None = None
@@ -131,15 +141,15 @@ class StatusFeed:
         self._view, self._change, self._number = view, change, self._number + 1
 
     def _counted(self, work: Steps[None]) -> Steps[None]:
-        """Do this work, and take the time of its steps from the budget."""
+        """Do this work, and take the CPU time of its steps from the budget: on a busy node they last far longer."""
         seconds, is_done = 0.0, False
         while not is_done:
-            began_seconds = self._clock.monotonic_seconds()
+            began_seconds = self._cpu_seconds()
             try:
                 next(work)
             except StopIteration:
                 is_done = True
-            seconds += self._clock.monotonic_seconds() - began_seconds
+            seconds += self._cpu_seconds() - began_seconds
             yield
         self._budget.spend(seconds, self._clock.monotonic_seconds())
 

@@ -21,30 +21,21 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"loop_factory": LoneLoop}
 
 
-class WorkClock(LoopClock):
-    """A clock that goes on by what work takes, too."""
-
-    worked_seconds = 0.0
-
-    def monotonic_seconds(self) -> float:
-        return super().monotonic_seconds() + self.worked_seconds
-
-
 class ChangingDaemon(FixedDaemon):
     """Counts how often it is looked at; each look takes ``look_seconds``."""
 
-    def __init__(self, clock: WorkClock, look_seconds: float = 0.0) -> None:
+    def __init__(self, look_seconds: float = 0.0) -> None:
         super().__init__()
         self.view = status_view()
         self.moment = self.looks = 0
-        self._clock, self._look_seconds = clock, look_seconds
+        self.cpu_seconds, self._look_seconds = 0.0, look_seconds
 
     def mark(self) -> object:
         return self.moment
 
     def status_steps(self) -> Steps[StatusView]:
         yield
-        self._clock.worked_seconds += self._look_seconds
+        self.cpu_seconds += self._look_seconds
         self.looks += 1
         return self.view
 
@@ -69,10 +60,9 @@ class Scene:
 
 
 def scene(look_seconds: float = 0.0) -> Scene:
-    clock = WorkClock()
-    daemon = ChangingDaemon(clock, look_seconds)
+    daemon = ChangingDaemon(look_seconds)
     errors: list[BaseException] = []
-    return Scene(daemon, StatusFeed(daemon, clock, errors.append), errors)
+    return Scene(daemon, StatusFeed(daemon, LoopClock(), errors.append, lambda: daemon.cpu_seconds), errors)
 
 
 async def event(page: AsyncGenerator[bytes, None]) -> tuple[str, dict[str, object]]:
