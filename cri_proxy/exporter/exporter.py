@@ -26,7 +26,7 @@ RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0)
 """After each failed attempt; the last one holds for all that follow."""
 _REMEDIES: Final = {
     HTTPStatus.UNAUTHORIZED: "the token is not accepted: is the account still there?",
-    HTTPStatus.FORBIDDEN: "apply packaging/kubernetes/exporter.yaml, which grants it",
+    HTTPStatus.FORBIDDEN: "apply packaging/kubernetes/exporter/daemonset.yaml, which grants it",
     HTTPStatus.NOT_FOUND: "is the NodeResourceTopology CRD installed, and the Node there?",
 }
 

@@ -73,7 +73,7 @@ class _Amounts:
 def node_resource_topology(snapshot: TopologySnapshot, free: Iterable[FreeOnNode]) -> dict[str, Plain]:
     """Return the object, as plain data; ``free`` is what the grants leave."""
     signed = fingerprint(snapshot.pods)
-    zones = _Zones(snapshot, free)
+    zones = _ZoneRows(snapshot, free)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -96,7 +96,7 @@ def _facts(snapshot: TopologySnapshot, signed: str) -> Iterator[tuple[str, str]]
     yield VERSION, snapshot.version
 
 
-class _Zones:
+class _ZoneRows:
     """The zones of one moment."""
 
     def __init__(self, snapshot: TopologySnapshot, free: Iterable[FreeOnNode]) -> None:

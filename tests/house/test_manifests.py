@@ -28,6 +28,7 @@ EVERYTHING = {
     "configAgent": {"groups": ["realtime"]},
     "devicePlugin": {"enabled": True},
     "extender": {"enabled": True},
+    "exporter": {"enabled": True, "condition": True},
 }
 
 
@@ -75,8 +76,14 @@ def test_the_schemas_refuse_a_wrong_object() -> None:
 
 def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
     found = named(rendered(EVERYTHING))
-    for directory in ("config-agent", "device-plugin", "extender"):
-        for plain in documents(KUBERNETES / directory / "daemonset.yaml"):
+    for path in (
+        "config-agent/daemonset",
+        "device-plugin/daemonset",
+        "extender/daemonset",
+        "exporter/daemonset",
+        "exporter/condition",
+    ):
+        for plain in documents(KUBERNETES / f"{path}.yaml"):
             assert found.pop((plain["kind"], plain["metadata"]["name"])) == plain
     assert found.keys() == {("ConfigMap", "cri-proxy"), ("DaemonSet", "cri-proxy-config-realtime")}
 

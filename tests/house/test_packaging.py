@@ -136,7 +136,7 @@ def test_the_service_of_the_exporter_starts_it_with_the_words_of_the_environment
 
 
 def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket() -> None:
-    text = (ROOT / "packaging" / "kubernetes" / "exporter.yaml").read_text()
+    text = (ROOT / "packaging" / "kubernetes" / "exporter" / "daemonset.yaml").read_text()
     role = next(each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole")
     assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
         (["noderesourcetopologies"], ["get", "create", "update"]),
@@ -149,7 +149,7 @@ def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket
 
 
 def test_the_rights_for_the_condition_are_apart_and_bound_to_the_own_node() -> None:
-    text = (ROOT / "packaging" / "kubernetes" / "exporter-condition.yaml").read_text()
+    text = (ROOT / "packaging" / "kubernetes" / "exporter" / "condition.yaml").read_text()
     role, binding, policy, bound = yaml.safe_load_all(text)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]}]
     assert binding["subjects"][0]["name"] == manifest("exporter")["spec"]["template"]["spec"]["serviceAccountName"]

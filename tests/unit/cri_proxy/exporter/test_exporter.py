@@ -78,7 +78,7 @@ async def test_another_failure_is_told_too_and_a_remedy_where_one_is_known() -> 
     forbidden = ApiRefused("POST /x", 403, "Forbidden", "")
     await serve(Part(clock, away(), forbidden, forbidden), clock=clock, log=log, calls=4)
     assert [event for event, _ in log.told] == ["not_exported", "not_exported", "exported_again"]
-    assert "exporter.yaml" in str(log.told[1][1])
+    assert "exporter/daemonset.yaml" in str(log.told[1][1])
 
 
 async def test_a_server_that_names_a_time_is_left_alone_as_long() -> None:
