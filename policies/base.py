@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
@@ -105,6 +105,8 @@ class Previous:
     alignment: Alignment | None = None  # as in ``Request``
     devices: tuple[DeviceGrant, ...] = ()  # as in ``Grant``
     is_running: bool = False  # it gets a new size, and neither more devices nor others
+    # Where its devices and mounts were, which is said of the container's request; None: that is not known.
+    near: tuple[DeviceLocality, ...] | None = field(default=None, repr=False)
 
     @property
     def of_devices(self) -> "Previous | None":
@@ -209,8 +211,8 @@ class Grant:
         """The place that a new attempt or size of this container should get again: of kinds without one its devices."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return Previous("", CpuSet(), devices=self.devices) if self.devices else None
-        alignment = self.request.alignment
-        return Previous(self.pool, self.owned, self.added, alignment=alignment, devices=self.devices)
+        alignment, near = self.request.alignment, self.request.localities
+        return Previous(self.pool, self.owned, self.added, alignment=alignment, devices=self.devices, near=near)
 
     @property
     def as_running(self) -> Previous | None:

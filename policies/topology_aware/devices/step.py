@@ -174,13 +174,20 @@ def at_devices_of_now(context: PlacementContext, *, is_chosen: bool) -> Placemen
     ``is_chosen``: those that are chosen here are among its devices already.
     """
     own, previous = context.own, context.request.previous
-    if own is None or previous is None or context.runs:
+    if previous is None or context.runs or not previous.pool:
         return context
-    chosen = () if is_chosen else sources_of([d for d in own.devices if d not in own.request.given])
-    before = {(place.cpus, place.nodes) for place in own.request.localities if place.source not in chosen}
-    if before.issuperset((place.cpus, place.nodes) for place in context.request.localities):
+    places, given = (previous.near, ()) if own is None else (own.request.localities, own.request.given)
+    if places is None:
         return context
-    own = replace(own, request=aligned(own.request, None))
+    devices = previous.devices if own is None else own.devices
+    same = sources_of(devices)  # wherever they are, it was at these
+    chosen = () if is_chosen else sources_of([d for d in devices if not d.is_given and d not in given])
+    before = {(place.cpus, place.nodes) for place in places if place.source not in chosen}
+    now = (place for place in context.request.localities if place.source not in same)
+    if before.issuperset((place.cpus, place.nodes) for place in now):
+        return context
+    if own is not None:
+        own = replace(own, request=aligned(own.request, None))
     return replace(context, own=own, request=replace(context.request, previous=previous.of_devices), keeps=False)
 
 

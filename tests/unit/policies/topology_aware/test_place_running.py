@@ -81,3 +81,7 @@ def test_a_container_that_comes_back_with_another_device_goes_there() -> None:
     for now, cpus in ((near_0, "0-1"), (replace(near_0, source="/dev/gpu7"), "0-1"), (near_3, "12-13")):
         again = replace(grant.request, localities=(now,), previous=grant.as_previous)
         assert str(placed(policy.decide(held, again)).grant.owned) == cpus
+        # Its grant is gone where the attempt before has ended already.
+        assert str(placed(policy.decide(Allocations(), again)).grant.owned) == cpus
+    unknown = replace(grant.request, localities=(near_3,), previous=before("NUMA node #0", "0-1"))
+    assert str(placed(policy.decide(Allocations(), unknown)).grant.owned) == "0-1"
