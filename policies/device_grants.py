@@ -139,3 +139,12 @@ def sources_of(devices: Iterable[DeviceGrant]) -> tuple[str, ...]:
     ('gpu/0', 'rdma/1')
     """
     return tuple(device.source for device in devices)
+
+
+def device_words(devices: Iterable[DeviceGrant]) -> tuple[str, ...]:
+    """Return devices as logs, status and resource files name them: a share with its units, a VF with its address.
+
+    >>> device_words([DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 1, 25), DeviceGrant("rdma", 1, 1, "0000:51:00.1")])
+    ('gpu/0', 'gpu/1:25', 'rdma/1@0000:51:00.1')
+    """
+    return tuple(device.cost_name or f"{device.kind}/{device.word}" for device in devices)

@@ -18,8 +18,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.node import Node
-from cri_proxy.state.device_words import device_words
 from policies.base import Allocations, ContainerKey, Grant, Pinning, Placed, Rejected, Request
+from policies.device_grants import device_words
 from policies.policy import Policy
 
 Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -212,7 +212,7 @@ def _placed(
         cpus=str(pinning.cpus or ""),
         own_cpus=str(grant.owned),
         mems=str(pinning.mems or ""),
-        devices=device_words(grant) if grant.devices else (),
+        devices=device_words(grant.devices) if grant.devices else (),
         reasons=tuple(reason.text for reason in decision.reasons),
         problems=problems,
         moves=tuple(_moves(decision.moved, before, after)),

@@ -25,10 +25,10 @@ from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import GrantStore, Row
 from policies.base import ContainerKey, CpuKind, Pinning
 from policies.container_name import ContainerName
+from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
@@ -116,7 +116,7 @@ class NodeReset:
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )
-            devices = {container_id: device_words(row.grant) for container_id, row in rows.items()}
+            devices = {container_id: device_words(row.grant.devices) for container_id, row in rows.items()}
             await asyncio.to_thread(self._write_files, {c.id: c.key for c in live}, results, devices)
         ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)

@@ -13,9 +13,9 @@ from cri_proxy.runtime.embedded.state import Container, cpu_list, node_list
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
+from policies.device_grants import device_words
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -97,7 +97,7 @@ class ContainerStates:
             cpu_quota=max(0, record.cpu_quota),
             overcommitted=grant is not None and grant.is_overcommitted,
             pod_cpus=grant is not None and grant.shares_cpus,
-            devices=device_words(grant) if grant is not None else (),
+            devices=device_words(grant.devices) if grant is not None else (),
             resource_files=_resource_files(container.config.mounts),
         )
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from cri_proxy.codec import Plain, decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
-from cri_proxy.state.device_words import device_words
 from policies.answers import Default
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
 from policies.container_name import ContainerName
+from policies.device_grants import device_words
 from policies.topology_aware import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -346,5 +346,5 @@ def memory_text(before: NodeSet, after: NodeSet) -> str:
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:
     """Return the parts of a grant that a record keeps; the record has the request already."""
     parts = {field.name: getattr(grant, field.name) for field in fields(Granted) if field.name != "pinning"}
-    parts["devices"] = device_words(grant) if grant.devices else ()
+    parts["devices"] = device_words(grant.devices) if grant.devices else ()
     return Granted(pinning=pinning, **parts)

@@ -11,7 +11,7 @@ from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
 from policies.topology_aware.cpus.retained import keeps_enough
-from policies.topology_aware.keys.score import WHY_WORSE, deciding_field, ranked
+from policies.topology_aware.keys.score import MOST_SHOWN, WHY_WORSE, Key
 from policies.topology_aware.locality.devices import far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.packing import strategy_of
@@ -109,6 +109,12 @@ def _why_worse(context: PlacementContext, ranking: Ranking, pool: int, chosen: i
     return WHY_WORSE[field]
 
 
+def deciding_field(better: Key, worse: Key) -> str:
+    """Return the name of the first field in which two keys differ."""
+    pairs = zip(Key._fields, better, worse, strict=True)
+    return next(name for name, a, b in pairs if a != b)  # no two pools have the same place in the tree
+
+
 def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
     """Return the pools whose last shared CPU is taken although containers without a CPU request share them."""
     supply, taken = context.supply, found.taken.exclusive
@@ -132,7 +138,14 @@ def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice 
     pools, order = context.tree.pools, ranking.order
     if len(order) < len(pools):
         order = tuple(sorted(range(len(pools)), key=ranking.keys.__getitem__, reverse=True))
-    return ranked([pool.name for pool in pools], ranking.keys, outcomes, order)
+    may_be_shown = {*order[:MOST_SHOWN], *(i for i in order if outcomes[i] == "chosen")}
+    keys = {i: shown_fields(ranking.keys[i]) for i in may_be_shown}
+    return tuple(Ranked(pools[i].name, keys.get(i, ()), outcomes[i]) for i in order)
+
+
+def shown_fields(key: Key) -> tuple[tuple[str, int | float | str], ...]:
+    """Return the fields as a table shows them: what a field has of several levels of pools in one text."""
+    return tuple(zip(Key._fields, (*key[:-2], "/".join(map(str, key.left)), key.first), strict=True))
 
 
 def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:

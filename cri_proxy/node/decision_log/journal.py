@@ -14,10 +14,9 @@ from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.decision_log import summary
 from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from cri_proxy.node.decision_log.records import OpenDecision, Records
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
-from policies.device_grants import cost_names
+from policies.device_grants import cost_names, device_words
 from policies.topology_aware import ReasonCode
 
 # Names of displaced containers in one log line; their number stands beside them.
@@ -281,7 +280,7 @@ class Journal:
             events.RELEASED,
             **_names(row.grant.request),
             exclusive=str(row.grant.owned) or None,
-            devices=",".join(device_words(row.grant)) or None,
+            devices=",".join(device_words(row.grant.devices)) or None,
             reason=why,
         )
 

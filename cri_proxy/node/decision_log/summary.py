@@ -18,11 +18,11 @@ from cri_proxy.state.decisions import (
     memory_text,
     with_reasons,
 )
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.answers import Default
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
 from policies.container_name import ContainerName
+from policies.device_grants import device_words
 from sysfs.text import numbered
 
 REBALANCED = "rebalanced"  # the code of a move to the place that a fresh decision would choose
@@ -139,7 +139,7 @@ def change_text(before: Grant, after: Grant) -> str:
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
     if before.devices != after.devices:
-        had, has = (", ".join(device_words(grant)) or "none" for grant in (before, after))
+        had, has = (", ".join(device_words(grant.devices)) or "none" for grant in (before, after))
         parts.append(f"devices from {had} to {has}")
     if before.is_cold and not after.is_cold:
         parts.append("its cold start is over")

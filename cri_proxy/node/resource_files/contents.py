@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from cri_proxy.state.device_words import device_words
 from policies.base import CpuKind, Grant, Pinning
+from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet, IdSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 
@@ -83,7 +83,7 @@ def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets:
         hidden_cpus=hidden,
         shared_mcpu=grant.shared_mcpu,
         **sets.by_kind(mems),
-        devices=device_words(grant),
+        devices=device_words(grant.devices),
     )
 
 

@@ -13,10 +13,9 @@ from cri_proxy.node.pending_calls import PendingCall
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.status.workload import workload_of
 from cri_proxy.node.sync.adoption import LeftAlone
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, device_words
 from policies.devices import JoinedDevices
 from policies.devices.costs import name_order, type_of
 from policies.topology_aware import promised_bytes
@@ -191,7 +190,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         is_overcommitted=grant.is_overcommitted,
         shares_pod_cpus=grant.shares_cpus,
         claim=request.claim.source if request.claim is not None else "",
-        devices=device_words(grant),
+        devices=device_words(grant.devices),
         workload=workload.name,
         workload_kind=workload.kind,
         unmet=tuple(_unmet(row, moment, is_contested=bool(waits_for or reachable), is_wide=is_wide)),

@@ -14,10 +14,9 @@ from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
-from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
-from policies.device_grants import by_cost
+from policies.device_grants import by_cost, device_words
 from policies.devices import HeldHardware
 from policies.policy import Policy
 
@@ -91,7 +90,7 @@ class LatePlacement(SyncPart):
             return lambda: _collides(policy, held, own)
 
         is_lost = bool(had) and await off_loop(lambda: self._ledger.version, prepare)
-        return device_words(own) if is_lost else ()
+        return device_words(own.devices) if is_lost else ()
 
     async def reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
         """Place saved, restored and new grants together; return the rows that changed.

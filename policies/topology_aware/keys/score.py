@@ -1,9 +1,6 @@
 """The key by which pools are compared, and the meaning of its fields for operators in ``explain``."""
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-
-from policies.base import Ranked
 
 
 class Key(NamedTuple):
@@ -127,22 +124,3 @@ _FIELDS = {
 }
 MEANINGS = {name: meaning for name, (meaning, _) in _FIELDS.items()}
 WHY_WORSE = {name: why for name, (_, why) in _FIELDS.items()}
-
-
-def deciding_field(better: Key, worse: Key) -> str:
-    """Return the name of the first field in which two keys differ."""
-    pairs = zip(Key._fields, better, worse, strict=True)
-    return next(name for name, a, b in pairs if a != b)  # no two pools have the same place in the tree
-
-
-def ranked(
-    names: Sequence[str], keys: Mapping[int, Key], outcomes: Sequence[str], order: Sequence[int]
-) -> tuple[Ranked, ...]:
-    """Return the pools in this order, the best first, with their outcomes and the keys of those that may be shown."""
-    may_be_shown = {*order[:MOST_SHOWN], *(i for i in order if outcomes[i] == "chosen")}
-    return tuple(Ranked(names[i], _shown(keys[i]) if i in may_be_shown else (), outcomes[i]) for i in order)
-
-
-def _shown(key: Key) -> tuple[tuple[str, int | float | str], ...]:
-    """Return the fields as a table shows them: what a field has of several levels of pools in one text."""
-    return tuple(zip(Key._fields, (*key[:-2], "/".join(map(str, key.left)), key.first), strict=True))

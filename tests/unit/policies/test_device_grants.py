@@ -1,4 +1,13 @@
-from policies.device_grants import DeviceGrant, by_cost, by_place, cost_names, listed_only, sources_of, with_given
+from policies.device_grants import (
+    DeviceGrant,
+    by_cost,
+    by_place,
+    cost_names,
+    device_words,
+    listed_only,
+    sources_of,
+    with_given,
+)
 
 
 def test_a_device_is_named_by_type_and_minor_and_its_vf() -> None:
@@ -21,3 +30,9 @@ def test_given_devices_stand_beside_those_that_a_container_has_and_none_twice() 
     vf = DeviceGrant("gpu", 0, 1, vf="0000:11:00.1", is_given=True)
     assert with_given((own,), (given, vf)) == (own, vf)
     assert with_given((), (given,)) == (given,)
+
+
+def test_a_container_is_said_to_have_whole_devices_shares_and_vfs() -> None:
+    parts = (DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 1, 25), DeviceGrant("rdma", 0, 1, vf="0000:10:00.1"))
+    words = device_words((listed_only("x.io/gpu/g0"), *parts))
+    assert words == ("x.io/gpu/g0", "gpu/0", "gpu/1:25", "rdma/0@0000:10:00.1")

@@ -4,7 +4,8 @@ import pytest
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.preferences import Threads
-from policies.topology_aware.explain import strict_locality_unmet, why_not_near
+from policies.topology_aware.explain import deciding_field, shown_fields, strict_locality_unmet, why_not_near
+from policies.topology_aware.keys.score import Key
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -23,6 +24,7 @@ from tests.unit.policies.build import (
 from tests.unit.policies.giving import owned
 
 POLICY = topology_aware(four_nodes(), "0")
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (3000,), -3)
 
 
 def test_every_pool_is_told_with_what_came_of_it() -> None:
@@ -34,6 +36,17 @@ def test_every_pool_is_told_with_what_came_of_it() -> None:
         **{f"NUMA node #{n}": "too small: 4000m free, of which 4 CPUs can be owned" for n in (1, 2, 3)},
         "NUMA node #0": "too small: 3000m free, of which 3 CPUs can be owned",
     }
+    assert [r.pool for r in decision.ranking][:3] == ["socket #1", "socket #0", "root"]
+
+
+def test_the_first_difference_of_two_keys_decides() -> None:
+    assert deciding_field(EQUAL, EQUAL._replace(depth=1, left=(9,))) == "depth"
+
+
+def test_a_field_of_several_levels_is_shown_in_one_text() -> None:
+    fields = [dict(shown_fields(key)) for key in (EQUAL, EQUAL._replace(left=(4000, 20)))]
+    assert [each["left"] for each in fields] == ["3000", "4000/20"]
+    assert list(fields[0]) == list(Key._fields)
 
 
 def test_the_best_pool_below_a_displaced_container_is_told_as_such() -> None:

@@ -7,7 +7,7 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
-from cri_proxy.state.device_words import device_words
+from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
@@ -202,7 +202,7 @@ async def test_one_whose_devices_others_have_by_now_does_not_start(asks: dict[st
         await site.kubelet.stop(other)
         await site.kubelet.start(late)
         assert holders(site) == {late}
-        assert device_words(site.row(late).grant) == tuple(devices.split(", "))
+        assert device_words(site.row(late).grant.devices) == tuple(devices.split(", "))
 
 
 async def test_one_starts_after_all_beside_another_that_has_other_parts_of_its_device() -> None:

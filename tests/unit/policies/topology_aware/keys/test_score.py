@@ -1,4 +1,4 @@
-from policies.topology_aware.keys.score import WHY_WORSE, Key, deciding_field, ranked
+from policies.topology_aware.keys.score import WHY_WORSE, Key
 
 EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (3000,), -3)
 
@@ -25,13 +25,5 @@ def test_an_earlier_field_beats_all_later_ones() -> None:
         assert better > Key._make([*EQUAL[: i + 1], *(plus(value, 100) for value in EQUAL[i + 1 :])])
 
 
-def test_the_first_difference_decides_and_has_words() -> None:
-    assert deciding_field(EQUAL, EQUAL._replace(depth=1, left=(9,))) == "depth"
+def test_each_field_has_words() -> None:
     assert set(WHY_WORSE) == set(Key._fields)
-
-
-def test_pools_are_told_best_first_with_their_fields() -> None:
-    keys = {0: EQUAL, 1: EQUAL._replace(left=(4000, 20))}
-    told = ranked(["a", "b"], keys, ["not tried", "chosen"], (1, 0))
-    assert [(r.pool, r.outcome) for r in told] == [("b", "chosen"), ("a", "not tried")]
-    assert [dict(each.key)["left"] for each in told] == ["4000/20", "3000"]
