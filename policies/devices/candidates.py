@@ -190,7 +190,7 @@ def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[Vir
 
 
 CUT: Final = "cut into parts (MIG)"
-"""Why a GPU that lists its MIG instances is given to nobody as a whole, nor a share of it."""
+"""Why a GPU that lists its MIG instances is neither given as a whole nor shared."""
 
 
 def ailment_of(device: InventoryDevice) -> str:

@@ -23,6 +23,7 @@ NOT_THE_DAEMON = (
 AT_START = "before it decides"
 HARMLESS = {
     "cri_proxy/daemon/app.py": AT_START,
+    "cri_proxy/daemon/admin.py": "at start, or by the first question of its kind, which may fail, and no call with it",
     "cri_proxy/daemon/engine.py": AT_START,
     "cri_proxy/cri/annotations/rules.py": AT_START,
     "cri_proxy/logs.py": "by a log for people, which a service of systemd's does not write",

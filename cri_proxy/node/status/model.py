@@ -154,11 +154,16 @@ class RefusedView(ContainerName):
 
 @dataclass(frozen=True, slots=True)
 class EventView(ContainerName):
-    """An entry of a container's history: ``what`` is a code, ``text`` a sentence."""
+    """What has happened to a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
+
+    ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once).
+    """
 
     at_seconds: float  # since the epoch
     what: str
     text: str
+    count: int = 1
+    last_at_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,25 +384,3 @@ async def test_the_mark_changes_with_what_happens_and_with_nothing_else(site: Si
         await site.run("huge", guaranteed("c", 60_000))
     marks.append(shown.mark())
     assert [one == other for one, other in pairwise(marks)] == [True, False, False]
-
-
-async def test_the_history_has_decisions_and_ends_oldest_first(site: Site) -> None:
-    first = await site.run("a", guaranteed("c", 2000))
-    await site.run("b", guaranteed("c", 1000))
-    await site.kubelet.remove_pod(first.sandbox_id)
-    await site.node.settle()
-    history = at_once(view(site).history_steps(0.0))
-    assert [(event.pod, event.what) for event in history.events][-1] == ("a", "ended")
-    assert ("b", "placed") in [(event.pod, event.what) for event in history.events]
-    moments = [event.at_seconds for event in history.events]
-    assert moments == sorted(moments)
-    assert at_once(view(site).history_steps(float("inf"))).events == ()
-
-
-async def test_the_last_moves_are_shown_with_their_containers(site: Site) -> None:
-    a = await site.run("a", guaranteed("c", 1000))
-    row = site.node.context.ledger.holder(a.container_id("c"))
-    assert row is not None
-    site.node.context.journal.records.happened(row, "drifted", "another program wrote its cpuset")
-    (event,) = view(site).status().recent
-    assert (str(event), event.what, event.text) == (str(row.name), "drifted", "another program wrote its cpuset")

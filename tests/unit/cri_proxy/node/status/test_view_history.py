@@ -1,0 +1,26 @@
+from cri_proxy.cri_client.pods import guaranteed
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.steps import at_once
+from tests.fakes.site import Site
+
+
+async def test_the_history_has_decisions_and_ends_oldest_first(site: Site) -> None:
+    first = await site.run("a", guaranteed("c", 2000))
+    await site.run("b", guaranteed("c", 1000))
+    await site.kubelet.remove_pod(first.sandbox_id)
+    await site.node.settle()
+    history = at_once(NodeView(site.node, name="worker-1").history_steps(0.0))
+    assert [(event.pod, event.what) for event in history.events][-1] == ("a", "ended")
+    assert ("b", "placed") in [(event.pod, event.what) for event in history.events]
+    moments = [event.at_seconds for event in history.events]
+    assert moments == sorted(moments)
+    assert at_once(NodeView(site.node, name="worker-1").history_steps(float("inf"))).events == ()
+
+
+async def test_the_last_moves_are_shown_with_their_containers(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 1000))
+    row = site.node.context.ledger.holder(a.container_id("c"))
+    assert row is not None
+    site.node.context.journal.records.happened(row, "drifted", "another program wrote its cpuset")
+    (event,) = NodeView(site.node, name="worker-1").status().recent
+    assert (str(event), event.what, event.text) == (str(row.name), "drifted", "another program wrote its cpuset")
