@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ from sysfs.documents.table import KeyRow
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
 POLICY = DIRECTORY.parent.parent / "packaging" / "kubernetes" / "annotation-keys.yaml"
+ALERTS = POLICY.parents[1] / "monitoring" / "alerts.yaml"
 SCHEMA_DIRECTORY = DIRECTORY.parent / "schemas"
 VERSIONS = DIRECTORY / "versions.md"
 NOTES = DIRECTORY.parent.parent / ".cache" / "tried.jsonl"
@@ -171,6 +173,12 @@ def with_keys(policy: str) -> str:
     return policy
 
 
+def with_runbooks(rules: str) -> str:
+    """Return the alert rules with runbooks below the address of the documentation."""
+    urls = tomllib.loads((ALERTS.parents[2] / "pyproject.toml").read_text())["project"]["urls"]
+    return re.sub(r"(runbook_url: )\S+(/alerts\.md#)", rf"\g<1>{urls['Documentation']}\g<2>", rules)
+
+
 def schema_text(name: str, _: str) -> str:
     """Return the text of a schema, whatever it was before."""
     return f"{json.dumps(SCHEMAS[name](), indent=1)}\n"
@@ -183,6 +191,7 @@ def main(*, is_check: bool) -> int:
         **{DIRECTORY / name: partial(with_rows, rows=rows()) for name, rows in PAGES.items()},
         **{SCHEMA_DIRECTORY / f"{name}.json": partial(schema_text, name) for name in SCHEMAS},
         POLICY: with_keys,
+        ALERTS: with_runbooks,
     }
     if not is_check:  # a note makes no page stale: it waits for the next `make docs`
         written[VERSIONS] = partial(with_notes, notes=NOTES)

@@ -40,6 +40,7 @@ if [ "$kind" = test ]; then
     need mmdebstrap mmdebstrap
     need lintian lintian
     need rpmbuild rpm
+    need promtool prometheus
     need openssl openssl
     need chromium chromium
     need zsh zsh

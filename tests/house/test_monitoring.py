@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,11 @@ RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
 RUNBOOK = (ROOT / "docs" / "alerts.md").read_text()
+DOCUMENTATION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
 BY_NAME = {metric.name: metric for metric in TABLE}
 ADDED_BY_PROMETHEUS = {"instance", "job"}
-SERIES = re.compile(r"\b((?:cri_proxy|process)_[a-z_]+)(?:\{([^}]*)\})?")
+SERIES = re.compile(r"\b((?:cri_proxy|process)_[a-z_]+|up\b)(?:\{([^}]*)\})?")
+OF_PROMETHEUS = "up"  # 1 for each target that answers
 MATCHER = re.compile(r'([a-z_]+)(=~|!~|!=|=)"([^"]*)"')
 
 
@@ -46,6 +49,8 @@ def mistakes(expression: str) -> list[str]:
     found, known = [], set(ADDED_BY_PROMETHEUS)
     for name, matchers in SERIES.findall(expression):
         metric = row_of(name)
+        if metric is None and name == OF_PROMETHEUS:
+            continue
         if metric is None:
             found.append(f"no metric {name}")
             continue
@@ -97,7 +102,7 @@ def test_an_alert_says_how_grave_what_and_what_to_do() -> None:
     assert {rule["labels"]["severity"] for rule in RULES} == {"critical", "warning"}
     for rule in RULES:
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
-        assert rule["annotations"]["runbook_url"] == f"docs/alerts.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"{DOCUMENTATION}/alerts.md#{rule['alert'].lower()}"
 
 
 def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
@@ -112,6 +117,8 @@ def test_one_cause_is_one_alert(rule: dict[str, Any]) -> None:
     if len(sides) > 1:
         assert len({found[1] if found else side for side, found in zip(sides, kept, strict=True)}) == 1
     for name, matchers in SERIES.findall(rule["expr"].partition(" unless ")[0]) if " by (" not in rule["expr"] else []:
+        if name == OF_PROMETHEUS:
+            continue
         metric, pinned = row_of(name), {label for label, sign, _ in MATCHER.findall(matchers) if sign == "="}
         assert metric is not None
         assert {label.name for label in metric.labels} <= pinned, name
