@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # loaded late, by ``resolve``
 EXAMPLE = """\
 cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
 cri-proxy check-config /etc/cri-proxy/cluster --node-group realtime
+cri-proxy check-config --all packaging/kubernetes/configuration.yaml
 cri-proxy check-config configs/strict.yaml --machine '{packages: 2, nodes: 2, cores: 16, memory: 64Gi}'"""
 
 UNRESTRICTED = (
@@ -103,17 +104,19 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--node-name", default="", help="chooses in a directory (default: the kubelet's name for this node)"
     )
     parser.add_argument("--node-group", default="", help="chooses in a directory")
-    parser.add_argument(
-        "--machine",
-        default="",
-        metavar="SPEC",
-        help="the machine whose CPUs are meant, as in cri-proxy topology (default: where the daemon would look)",
-    )
+    machine = "the machine whose CPUs are meant, as in cri-proxy topology (default: where the daemon would look)"
+    parser.add_argument("--machine", default="", metavar="SPEC", help=machine)
+    every = "check all configurations of a ConfigMap, a manifest or a directory (- is standard input); asks no daemon"
+    parser.add_argument("--all", action="store_true", help=every)
     add_admin_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when the configuration or a cost file is not valid, or the daemon would reject it."""
+    if args.all:
+        from cri_proxy.cli.layers.check_all import run_all
+
+        return run_all(args)
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
     emit(report, args.output, render_report)
     return 0 if report.is_good else 1

@@ -81,6 +81,12 @@ def layers(trees: Sequence[Tree]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def config_objects(trees: Sequence[Tree]) -> Iterator[Tree]:
+    """Yield the objects of a text: its documents, and those of its Lists."""
+    for tree in trees:
+        yield from _listed(tree)
+
+
 def missing(names: Sequence[str], found: Sequence[str]) -> str:
     """Return the problem that none of these files was found, leaving out the rarer names."""
     some = f"; found: {', '.join(found[:_SHOWN])}{' ...' * (len(found) > _SHOWN)}" if found else ""
@@ -97,7 +103,7 @@ def config_trees(text: str, path: str, first_line: int = 1) -> tuple[Tree, ...]:
 
 def names_for(trees: Sequence[Tree], node_name: str, node_group: str) -> tuple[str, ...]:
     """Return ``file_names`` for this node; without ``node_group`` the label of the Node in the text names the group."""
-    objects = [each for tree in trees for each in _listed(tree)]
+    objects = list(config_objects(trees))
     is_beside = len(objects) > 1 and not node_group
     return file_names(node_name, group_of_node(objects, node_name) if is_beside else node_group)
 
@@ -108,7 +114,7 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
     Of several objects, in documents or a List, the one of this node counts, else of its group, else the default; others
     are passed over. A text without any object of a known kind is an error, and so is a second document without a kind.
     """
-    objects = [each for tree in trees for each in _listed(tree)]
+    objects = list(config_objects(trees))
     if not objects:
         return Normalized(())
     tree, *others = sorted(objects, key=partial(_order, names=names)) if len(objects) > 1 else objects

@@ -1,6 +1,6 @@
 """Load a file or text into a ``Config``: match keys to options, read values; errors with file, line and suggestion."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,6 +48,14 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
     return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings), *source.warnings))
 
 
+def load_trees(trees: Sequence[Tree], file: str, node_name: str, node_group: str) -> Loaded:
+    """Return the configuration of parsed documents for this node and group. Raises ConfigError."""
+    plain = normalize(trees, file, names_for(trees, node_name, node_group))
+    settings = tuple(_settings(plain.items, (), file))
+    given = frozenset(setting.known.key for setting in settings)
+    return Loaded(_config(settings), Path(file), given, (*plain.warnings, *_former_keys(settings)))
+
+
 def options_of(location: ConfigLocation, source: Source) -> dict[str, object]:
     """Return the options of what was found at this location, in our layout. Raises ConfigError.
 
@@ -86,9 +94,7 @@ def parse_config(text: str, path: str = "configuration", *, node_name: str = "",
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    trees = config_trees(text.removeprefix("\ufeff"), path)
-    plain = normalize(trees, path, names_for(trees, node_name, node_group))
-    return _config(_settings(plain.items, (), path))
+    return load_trees(config_trees(text.removeprefix("\ufeff"), path), path, node_name, node_group).config
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""``check-config --all``: every configuration of a ConfigMap, a manifest or a directory."""
