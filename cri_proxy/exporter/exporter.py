@@ -14,10 +14,10 @@ from typing import Final, Protocol
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.errors import CriProxyError
-from cri_proxy.exporter.access import AccessError
-from cri_proxy.exporter.client import ApiRefused
 from cri_proxy.exporter.daemon import DaemonNotReady
 from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.access import AccessError
+from cri_proxy.kube_api.client import ApiRefused
 from cri_proxy.logs import Log
 from cri_proxy.tasks import Tasks
 

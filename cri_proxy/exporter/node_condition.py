@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cri_proxy.clock import Clock
-from cri_proxy.exporter.client import MERGE_PATCH, ApiClient, ApiRefused
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.foreign_text import visible
 from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.client import MERGE_PATCH, ApiClient, ApiRefused
 
 TYPE: Final = "CriProxyReady"
 BEAT_SECONDS: Final = 300.0

@@ -15,10 +15,10 @@ from typing import Final
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.codec import CodecError, decode
-from cri_proxy.exporter.client import ApiClient, ApiRefused, Plain
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.foreign_text import visible
 from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.client import ApiClient, ApiRefused, Plain
 from cri_proxy.logs import Log
 from cri_proxy.node.decision_log.incidents import Incident, IncidentKind, IncidentsAnswer
 

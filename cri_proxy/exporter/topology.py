@@ -7,8 +7,8 @@ from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.exporter.client import ApiClient, ApiRefused, Plain
 from cri_proxy.exporter.daemon import TOPOLOGY, AdminClient
+from cri_proxy.kube_api.client import ApiClient, ApiRefused, Plain
 from cri_proxy.logs import Log
 
 RESOURCE: Final = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

@@ -1,1 +1,1 @@
-"""A small client of the Kubernetes API server, for the processes beside the daemon. It blocks."""
+"""A small client of the Kubernetes API server, for the processes beside the daemon."""

@@ -1,104 +1,89 @@
-"""Ask the Kubernetes API server: one request, one JSON object back. Blocks."""
+"""Ask the API server for single objects; errors say what it refused and how long to wait."""
 
-import http.client
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Final
 from urllib.parse import quote
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
-from cri_proxy.kube_api.account import Account
+from cri_proxy.http.call import HttpAnswer, call
+from cri_proxy.kube_api.access import ApiAccess
+from cri_proxy.version import version
 
-_SECONDS: Final = 10.0
-# A Node with its images is some 50 KiB; nothing that is asked for here is larger than an object of etcd.
-_LARGEST_BYTES: Final = 8 << 20
-MERGE_PATCH: Final = "application/merge-patch+json"
+Plain = Mapping[str, object]
+
+MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _JSON: Final = "application/json"
-NOT_FOUND, CONFLICT = 404, 409
-
-Object = dict[str, Any]
+_LONGEST_WAIT_SECONDS: Final = 300.0
 
 
 @dataclass(eq=False)
 class ApiRefused(CriProxyError):
-    """The API server answered with an error: ``status`` of HTTP, and its own words."""
+    """The API server answers a call with an error. ``retry_seconds`` is how long it asks to wait; 0 = it does not."""
 
-    target: str
+    call: str
     status: int
+    reason: str
     message: str
+    retry_seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.target}: the API server answers {self.status}: {self.message}"
-
-
-class ApiUnreachable(CriProxyError):
-    """The API server does not answer, or not as one; a write may have been carried out all the same."""
-
-
-def path_of(*parts: str) -> str:
-    """Return a path of the API.
-
-    >>> path_of("api", "v1", "nodes", "a/b")
-    '/api/v1/nodes/a%2Fb'
-    """
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+        return f"{self.call}: {self.status} {self.reason}{f': {self.message}' if self.message else ''}"
 
 
 class ApiClient:
-    """Asks as one account. Threads may share it."""
+    """One call at a time, each on a connection of its own: there are few of them."""
 
-    def __init__(self, account: Account, *, seconds: float = _SECONDS) -> None:
-        """Nothing is opened yet. ``seconds`` is how long each read and write may take."""
-        self._account = account
-        self._seconds = seconds
+    def __init__(self, access: ApiAccess) -> None:
+        """Connect to nothing yet."""
+        self._access = access
 
-    def get(self, path: str) -> Object:
-        """Return an object. Raises ApiRefused, ApiUnreachable, FileError."""
-        return self.ask("GET", path)
+    @property
+    def server(self) -> str:
+        """The server's name, for people."""
+        return self._access.server.name
 
-    def find(self, path: str) -> Object | None:
-        """Return an object, None where there is none. Raises as ``get``."""
+    async def get(self, path: str) -> Plain | None:
+        """Return the object at this path; None where there is none. Raises as ``send`` does."""
         try:
-            return self.get(path)
+            return await self._call("GET", path, b"", _JSON)
         except ApiRefused as error:
-            if error.status == NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return None
             raise
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, form: str = _JSON) -> Object:
-        """Return the object that the server answers. ``form``: the type of the body.
+    async def send(self, method: str, path: str, value: Plain, content_type: str = _JSON) -> Plain:
+        """Return the object after this write. Raises ApiRefused, AccessError and Unreachable."""
+        return await self._call(method, path, json.dumps(value).encode(), content_type)
 
-        Raises ApiRefused for any status that is not one of success, ApiUnreachable, FileError for the account's files.
-        """
-        account = self._account
-        headers = {"Accept": _JSON, "Authorization": f"Bearer {account.token()}", "Content-Type": form}
-        connection = http.client.HTTPSConnection(
-            account.host, account.port, timeout=self._seconds, context=account.tls()
-        )
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            text = response.read(_LARGEST_BYTES + 1)
-        except (OSError, http.client.HTTPException) as error:
-            where = f"{account.host}:{account.port}"
-            raise ApiUnreachable(
-                f"the API server at {where} does not answer: {error or type(error).__name__}"
-            ) from error
-        finally:
-            connection.close()
-        return _object_of(f"{method} {path}", response.status, text)
+    async def _call(self, method: str, path: str, body: bytes, content_type: str) -> Plain:
+        headers = {"Accept": _JSON, "User-Agent": f"cri-proxy/{version()}", **self._access.headers()}
+        if body:
+            headers["Content-Type"] = content_type
+        target = quote(self._access.prefix + path, safe="/")
+        answer = await call(self._access.server, method, target, headers, body)
+        found = answer.plain()
+        if answer.status >= HTTPStatus.BAD_REQUEST or not isinstance(found, dict):
+            raise _refusal(f"{method} {path}", answer, found)
+        return found
 
 
-def _object_of(target: str, status: int, text: bytes) -> Object:
+def _refusal(what: str, answer: HttpAnswer, found: object) -> ApiRefused:
+    """Return the error of an answer: its body is a Status object, if the API server itself has answered."""
+    status = found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+    reason, message = str(status.get("reason") or _phrase(answer.status)), str(status.get("message") or "")
+    wait = answer.headers.get("retry-after", "")
+    seconds = min(float(wait), _LONGEST_WAIT_SECONDS) if wait.isascii() and wait.isdecimal() else 0.0
+    return ApiRefused(what, answer.status, admit(reason), admit(message), seconds)
+
+
+def _phrase(status: int) -> str:
+    if status < HTTPStatus.BAD_REQUEST:
+        return "an answer that is no object"
     try:
-        found = json.loads(text) if len(text) <= _LARGEST_BYTES else None
+        return HTTPStatus(status).phrase
     except ValueError:
-        found = None
-    if status // 100 != 2:
-        message = found.get("message") if isinstance(found, dict) else None
-        raise ApiRefused(target, status, admit(str(message or text[:200].decode(errors="replace"))))
-    if not isinstance(found, dict):
-        raise ApiUnreachable(f"{target}: the API server answers {status} without an object")
-    return found
+        return ""

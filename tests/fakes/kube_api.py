@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from cri_proxy.kube_api.account import Account
+from cri_proxy.kube_api.access import ApiAccess, access_of
 
 _TLS = Path(__file__).parent / "tls"
 TOKEN = "token-of-the-pod"
@@ -47,7 +47,7 @@ class Objects:
                     return 409, {"kind": "Status", "message": "already exists"}
                 self.put(path, body)
             elif there is None:
-                return 404, {"kind": "Status", "message": f"{path} not found"}
+                return 404, {"kind": "Status", "reason": "NotFound", "message": f"{path} not found"}
             elif method == "DELETE":
                 return 200, self.by_path.pop(path)
             elif method == "PATCH":
@@ -104,15 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
-def have_certificate(directory: Path, name: str = "one") -> None:
-    """``ca.crt`` becomes that of 127.0.0.1 with this name, valid for a hundred years; the key of one is there."""
-    shutil.copy(_TLS / f"{name}.crt", directory / "ca.crt")
-
-
 @contextmanager
-def served(objects: Objects, directory: Path) -> Iterator[Account]:
-    """The server with these objects, and an account that it knows, whose files are in the directory."""
-    have_certificate(directory)
+def served(objects: Objects, directory: Path) -> Iterator[ApiAccess]:
+    """The server with these objects, and the access of a pod that it knows, whose account is in the directory."""
+    shutil.copy(_TLS / "one.crt", directory / "ca.crt")  # of 127.0.0.1, valid for a hundred years
     (directory / "token").write_text(f"{TOKEN}\n")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(_TLS / "one.crt", _TLS / "one.key")
@@ -120,7 +115,8 @@ def served(objects: Objects, directory: Path) -> Iterator[Account]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield Account("127.0.0.1", server.server_address[1], directory)
+        port = str(server.server_address[1])
+        yield access_of(None, {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}, directory)
     finally:
         server.shutdown()
         thread.join()

@@ -68,13 +68,13 @@ def exporter_of(args: argparse.Namespace) -> "Exporter":
 
     from cri_proxy.clock import SystemClock
     from cri_proxy.config.addresses import optional_name
-    from cri_proxy.exporter.access import AccessError, access_of
-    from cri_proxy.exporter.client import ApiClient
     from cri_proxy.exporter.daemon import AdminClient
     from cri_proxy.exporter.exporter import Exporter, ExporterPart
     from cri_proxy.exporter.node_condition import NodeConditionPart
     from cri_proxy.exporter.pod_events import PodEventsPart
     from cri_proxy.exporter.topology import TopologyPart
+    from cri_proxy.kube_api.access import AccessError, access_of
+    from cri_proxy.kube_api.client import ApiClient
     from cri_proxy.logs import configure_logging
 
     try:

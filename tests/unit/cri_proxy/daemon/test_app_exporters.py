@@ -8,12 +8,12 @@ import pytest
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.errors import CallFailed
-from cri_proxy.exporter.access import access_of
-from cri_proxy.exporter.client import ApiClient
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.node_condition import NodeConditionPart
 from cri_proxy.exporter.pod_events import PodEventsPart
 from cri_proxy.exporter.topology import TopologyPart
+from cri_proxy.kube_api.access import access_of
+from cri_proxy.kube_api.client import ApiClient
 from cri_proxy.kubelet.lister.socket import UnaryServer
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.runtime.client import RuntimeClient

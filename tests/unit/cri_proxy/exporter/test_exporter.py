@@ -2,9 +2,9 @@ import asyncio
 from random import Random
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.exporter.client import ApiRefused
 from cri_proxy.exporter.exporter import PERIOD_SECONDS, Exporter
 from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.client import ApiRefused
 from tests.fakes.site import InstantClock, Silent
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.exporter.client import ApiRefused
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.node_condition import BEAT_SECONDS, PATIENCE, ConditionText, NodeConditionPart, finding_of
 from cri_proxy.http.call import Unreachable
 from cri_proxy.http.messages import JSON, Query, Response
 from cri_proxy.http.server import AdminServer
+from cri_proxy.kube_api.client import ApiRefused
 from tests.fakes.api_server import ApiServer, Plain, Scripted
 from tests.fakes.http import serving
 from tests.fakes.site import InstantClock
-from tests.unit.cri_proxy.exporter.reach import client
+from tests.unit.cri_proxy.kube_api.reach import client
 
 NODE = "/api/v1/nodes/n1"
 STATUS = f"{NODE}/status"

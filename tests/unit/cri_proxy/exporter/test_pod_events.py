@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.exporter.client import ApiRefused
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.pod_events import AGAIN_SECONDS, MOST_AT_ONCE, PER_SECOND, PodEventsPart
 from cri_proxy.http.call import Unreachable
 from cri_proxy.http.routes import incidents_route
 from cri_proxy.http.server import AdminServer
+from cri_proxy.kube_api.client import ApiRefused
 from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from policies.base import ContainerKey, Pod, QosClass, Request
 from tests.fakes.api_server import ApiServer, Plain, Scripted
 from tests.fakes.http import serving
 from tests.fakes.site import InstantClock, Silent
-from tests.unit.cri_proxy.exporter.reach import client
+from tests.unit.cri_proxy.kube_api.reach import client
 
 POD = Pod("uid-1", "web", "shop", QosClass.GUARANTEED)
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.exporter.client import ApiRefused
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.topology import LOOK_SECONDS, RESOURCE, TopologyPart, TopologyPublisher
 from cri_proxy.http.messages import JSON, Response
 from cri_proxy.http.server import AdminServer
+from cri_proxy.kube_api.client import ApiRefused
 from tests.fakes.api_server import ApiServer, Plain, Scripted
 from tests.fakes.http import serving
 from tests.fakes.site import InstantClock, Silent
-from tests.unit.cri_proxy.exporter.reach import NODE, client
+from tests.unit.cri_proxy.kube_api.reach import NODE, client
 
 
 def wanted(zone: str = "node-0") -> Plain:

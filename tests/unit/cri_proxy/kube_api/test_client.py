@@ -1,64 +1,65 @@
-"""The client over a real socket with TLS: objects, refusals, a server that is away or another one."""
-
-import socket
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.kube_api.account import Account
-from cri_proxy.kube_api.client import ApiClient, ApiRefused, ApiUnreachable
-from tests.fakes.kube_api import Objects, have_certificate, served
-
-NODE = "/api/v1/nodes/n1"
-
-
-@pytest.fixture
-def objects() -> Objects:
-    objects = Objects()
-    objects.put(NODE, {"metadata": {"name": "n1"}})
-    return objects
+from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.client import ApiRefused
+from tests.fakes.api_server import ApiServer, Scripted
+from tests.unit.cri_proxy.kube_api.reach import NODE, client
 
 
-@pytest.fixture
-def account(objects: Objects, tmp_path: Path) -> Iterator[Account]:
-    with served(objects, tmp_path) as account:
-        yield account
+async def refusal(server: ApiServer, account: Path, said: Scripted) -> ApiRefused:
+    server.scripted = [said]
+    with pytest.raises(ApiRefused) as error:
+        await client(server, account).send("POST", NODE, {"kind": "x"})
+    return error.value
 
 
-def test_an_object_is_found_or_is_not_there(account: Account) -> None:
-    client = ApiClient(account)
-    assert client.get(NODE)["metadata"]["name"] == "n1"
-    assert client.find("/api/v1/nodes/n2") is None
+async def test_an_object_is_returned_and_none_where_there_is_none(server: ApiServer, account: Path) -> None:
+    api = client(server, account)
+    assert await api.get(NODE) is None
+    server.put(NODE, {"kind": "NodeResourceTopology"})
+    found = await api.get(NODE)
+    assert found is not None
+    assert found["kind"] == "NodeResourceTopology"
 
 
-def test_a_refusal_has_the_words_of_the_server(account: Account, objects: Objects) -> None:
-    objects.refuse = lambda method, path: 403
-    with pytest.raises(ApiRefused, match="GET /api/v1/nodes/n1: the API server answers 403: refused by the test"):
-        ApiClient(account).find(NODE)
+async def test_a_refusal_has_the_servers_words(server: ApiServer, account: Path) -> None:
+    error = await refusal(server, account, Scripted(403, "Forbidden", 'cannot create resource "x"'))
+    assert str(error) == f'POST {NODE}: 403 Forbidden: cannot create resource "x"'
 
 
-def test_a_wrong_token_is_refused(account: Account) -> None:
-    (account.directory / "token").write_text("another")
-    with pytest.raises(ApiRefused, match="401: Unauthorized"):
-        ApiClient(account).get(NODE)
+async def test_a_server_that_is_busy_says_how_long_to_wait(server: ApiServer, account: Path) -> None:
+    busy = Scripted(429, "TooManyRequests", headers={"Retry-After": "7"})
+    assert (await refusal(server, account, busy)).retry_seconds == 7.0
 
 
-def test_a_server_with_another_certificate_gets_no_token(account: Account, objects: Objects, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    have_certificate(other, "two")
-    (other / "token").write_text((account.directory / "token").read_text())
-    with pytest.raises(ApiUnreachable, match="certificate verify failed"):
-        ApiClient(replace(account, directory=other)).get(NODE)
-    assert objects.asked == []
+@pytest.mark.parametrize("wait", ["soon", "-1", "99999999"])
+async def test_no_wait_that_it_names_is_beyond_bounds(server: ApiServer, account: Path, wait: str) -> None:
+    error = await refusal(server, account, Scripted(503, headers={"Retry-After": wait}))
+    assert 0.0 <= error.retry_seconds <= 300.0
 
 
-def test_a_server_that_is_away_or_silent_is_an_error(account: Account) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(ApiUnreachable, match="timed out"):
-            ApiClient(replace(account, port=port), seconds=0.2).get(NODE)
-    with pytest.raises(ApiUnreachable, match="does not answer"):
-        ApiClient(replace(account, port=port)).get(NODE)
+async def test_a_path_that_the_server_does_not_have_is_no_missing_object(server: ApiServer, account: Path) -> None:
+    """As where the CRD is not installed: the answer is text."""
+    with pytest.raises(ApiRefused, match="404 Not Found"):
+        await client(server, account).get("/apis/other.io/v1/things/n1")
+
+
+async def test_an_answer_that_is_no_object_is_an_error(server: ApiServer, account: Path) -> None:
+    error = await refusal(server, account, Scripted(200, raw=b"<html>"))
+    assert "an answer that is no object" in str(error)
+
+
+async def test_a_server_that_is_away_is_unreachable(server: ApiServer, account: Path) -> None:
+    api = client(server, account)
+    server.port = 1
+    with pytest.raises(Unreachable, match=r"https://127.0.0.1:1: "):
+        await client(server, account).get(NODE)
+    assert await api.get(NODE) is None
+
+
+async def test_a_name_that_is_none_reaches_no_other_path(server: ApiServer, account: Path) -> None:
+    with pytest.raises(ApiRefused):
+        await client(server, account).get("/apis/x/n1?dryRun=All\r\nHost: evil")
+    assert server.requests[0].path == "/apis/x/n1%3FdryRun%3DAll%0D%0AHost%3A%20evil"

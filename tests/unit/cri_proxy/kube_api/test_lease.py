@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.kube_api.account import Account
-from cri_proxy.kube_api.client import ApiClient
+from cri_proxy.kube_api.access import ApiAccess
 from cri_proxy.kube_api.lease import LeaseState, Turn
+from cri_proxy.kube_api.sync_client import BlockingClient
 from tests.fakes.kube_api import LEASES, Objects, served
 
 PATH = f"{LEASES.format('kube-system')}/installer"
@@ -20,16 +20,16 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def account(objects: Objects, tmp_path: Path) -> Iterator[Account]:
+def account(objects: Objects, tmp_path: Path) -> Iterator[ApiAccess]:
     with served(objects, tmp_path) as account:
         yield account
 
 
-def turn(account: Account, holder: str) -> Turn:
-    return Turn(ApiClient(account), "kube-system", "installer", holder)
+def turn(account: ApiAccess, holder: str) -> Turn:
+    return Turn(BlockingClient(account), "kube-system", "installer", holder)
 
 
-def test_the_second_gets_it_once_the_first_has_given_it_back(account: Account) -> None:
+def test_the_second_gets_it_once_the_first_has_given_it_back(account: ApiAccess) -> None:
     first, second = turn(account, "n1"), turn(account, "n2")
     assert first.look() == LeaseState()
     assert (first.take(), second.take(), first.take()) == (True, False, True)
@@ -39,7 +39,7 @@ def test_the_second_gets_it_once_the_first_has_given_it_back(account: Account) -
     assert (second.take(), first.look()) == (True, LeaseState("n2"))
 
 
-def test_a_failure_keeps_it_until_the_holder_or_a_person_begins_again(account: Account, objects: Objects) -> None:
+def test_a_failure_keeps_it_until_the_holder_or_a_person_begins_again(account: ApiAccess, objects: Objects) -> None:
     first, second = turn(account, "n1"), turn(account, "n2")
     first.take()
     first.fail("not ready")
@@ -52,7 +52,7 @@ def test_a_failure_keeps_it_until_the_holder_or_a_person_begins_again(account: A
     assert (second.take(), second.look()) == (True, LeaseState("n2"))
 
 
-def test_of_two_that_looked_at_the_same_time_one_gets_it(account: Account, objects: Objects) -> None:
+def test_of_two_that_looked_at_the_same_time_one_gets_it(account: ApiAccess, objects: Objects) -> None:
     first, second = turn(account, "n1"), turn(account, "n2")
     first.take()
     first.release()
@@ -67,7 +67,7 @@ def test_of_two_that_looked_at_the_same_time_one_gets_it(account: Account, objec
     assert second.look() == LeaseState("n1")
 
 
-def test_it_shows_that_the_work_goes_on(account: Account, objects: Objects) -> None:
+def test_it_shows_that_the_work_goes_on(account: ApiAccess, objects: Objects) -> None:
     ours = turn(account, "n1")
     ours.take()
     before = objects.by_path[PATH]["spec"]["renewTime"]
@@ -75,13 +75,13 @@ def test_it_shows_that_the_work_goes_on(account: Account, objects: Objects) -> N
     assert objects.by_path[PATH]["spec"]["renewTime"] > before
 
 
-def test_a_refusal_of_the_server_is_told(account: Account, objects: Objects) -> None:
+def test_a_refusal_of_the_server_is_told(account: ApiAccess, objects: Objects) -> None:
     objects.refuse = lambda method, path: 403 if method == "POST" else 0
     with pytest.raises(CriProxyError, match="403"):
         turn(account, "n1").take()
 
 
-def test_what_is_no_lease_is_an_error(account: Account, objects: Objects) -> None:
+def test_what_is_no_lease_is_an_error(account: ApiAccess, objects: Objects) -> None:
     objects.by_path[PATH] = {"metadata": [], "spec": 1}
     with pytest.raises(CriProxyError, match="no Lease"):
         turn(account, "n1").look()

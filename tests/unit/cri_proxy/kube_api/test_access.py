@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.exporter.access import AccessError, access_of
-from cri_proxy.exporter.client import ApiClient, ApiRefused
 from cri_proxy.http.call import Unreachable
+from cri_proxy.kube_api.access import AccessError, access_of
+from cri_proxy.kube_api.client import ApiClient, ApiRefused
 from tests.fakes.api_server import ApiServer
 from tests.testbed.certificates import Certificate
-from tests.unit.cri_proxy.exporter.reach import NODE, as_pod, environment
+from tests.unit.cri_proxy.kube_api.reach import NODE, as_pod, environment
 
 
 def kubeconfig(directory: Path, cluster: str, user: str) -> Path:
@@ -31,7 +31,7 @@ def problem(path: Path) -> str:
 async def test_a_pod_reaches_the_server_with_its_token(server: ApiServer, account: Path) -> None:
     assert await ApiClient(as_pod(server, account)).get(NODE) is None
     assert server.requests[0].headers["authorization"] == "Bearer a-token"
-    assert server.requests[0].headers["user-agent"].startswith("cri-proxy-exporter/")
+    assert server.requests[0].headers["user-agent"].startswith("cri-proxy/")
 
 
 async def test_a_token_that_is_replaced_is_used_for_the_next_call(server: ApiServer, account: Path) -> None:

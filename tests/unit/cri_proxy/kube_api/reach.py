@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cri_proxy.exporter.access import ApiAccess, access_of
-from cri_proxy.exporter.client import ApiClient
+from cri_proxy.kube_api.access import ApiAccess, access_of
+from cri_proxy.kube_api.client import ApiClient
 from tests.fakes.api_server import ApiServer
 
 NODE = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/n1"
