@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix mutants bench deb rpm image docs pictures transcripts changelog pins clean distclean
+.PHONY: help run test dev check fix mutants bench deb rpm image installer docs pictures transcripts changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -51,6 +51,9 @@ rpm: dev ## build the rpm package in dist/; needs rpmbuild (Debian: apt install 
 
 image: deb ## build the image of the config agent (packaging/kubernetes) from that package; needs docker, podman or buildah
 	@packaging/image/build.sh
+
+installer: dev ## build the image of the installer (packaging/kubernetes/installer) in dist/; needs no container engine, but patchelf
+	@packaging/installer/build.sh
 
 docs: dev ## write the tables of the reference pages from the code
 	@$(PYTHON) packaging/reference.py

@@ -45,6 +45,7 @@ if [ "$kind" = test ]; then
     need chromium chromium
     need zsh zsh
     need fish fish
+    need patchelf patchelf
 fi
 
 if [ -n "$missing" ]; then

@@ -123,9 +123,9 @@ ROOTS: Mapping[str, MadeUpRoot] = {
 
 
 @contextmanager
-def written(root: MadeUpRoot) -> Iterator[Path]:
+def written(root: MadeUpRoot, parent: str | None = None) -> Iterator[Path]:
     """The root on a disk, with the small machine."""
-    with TemporaryDirectory(prefix="root-") as directory:
+    with TemporaryDirectory(prefix="root-", dir=parent) as directory:
         place = Path(directory)
         for name, text in root.files.items():
             put(place, name, text)

@@ -18,7 +18,7 @@ from tests.house.tree import ROOT, shown
 # A daemon of this node, root, a cluster or a driver is needed: the command lines of these are only understood.
 OF_A_NODE = frozenset(
     {"run", "status", "explain", "events", "fit", "reset", "doctor"}
-    | {"config-agent", "device-plugin", "extender", "exporter"}
+    | {"config-agent", "device-plugin", "extender", "exporter", "installer"}
 )
 OTHERS = re.compile(
     r"\b(kubectl|nvidia-smi|helm|jq|systemctl)\b|/etc/cri-proxy/|--kubelet\b|--feature-file|--state\b|captured/"

@@ -13,7 +13,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.config.load import parse_config
+from cri_proxy.installer.cluster import INSTALL, LABEL, LEASE, UNINSTALL
 from tests.fakes.chart import CHART, TemplateError, rendered, text_of
 from tests.house.test_packaging import PROJECT
 from tests.house.tree import ROOT, files, shown
@@ -29,6 +31,7 @@ EVERYTHING = {
     "devicePlugin": {"enabled": True},
     "extender": {"enabled": True},
     "exporter": {"enabled": True, "condition": True},
+    "installer": {"enabled": True},
 }
 
 
@@ -82,9 +85,12 @@ def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
         "extender/daemonset",
         "exporter/daemonset",
         "exporter/condition",
+        "installer/access",
     ):
         for plain in documents(KUBERNETES / f"{path}.yaml"):
             assert found.pop((plain["kind"], plain["metadata"]["name"])) == plain
+    (plain,) = documents(KUBERNETES / "installer" / "daemonset.yaml")
+    assert found.pop(("DaemonSet", "cri-proxy-installer")) == plain
     assert found.keys() == {("ConfigMap", "cri-proxy"), ("DaemonSet", "cri-proxy-config-realtime")}
 
 
@@ -150,7 +156,8 @@ def test_an_overlay_names_the_image_once() -> None:
     for path in (KUBERNETES / "overlays").glob("*/kustomization.yaml"):
         (overlay,) = documents(path)
         ((image,), text) = overlay["images"], path.read_text()
-        assert (image["name"], text.count(image["newName"])) == ("cri-proxy", 1)
+        assert image["newName"].endswith(f"/{image['name']}")
+        assert text.count(image["newName"]) == 1
         assert image["newTag"] == PROJECT["version"]
 
 
@@ -168,3 +175,26 @@ def test_the_renderer_cuts_white_space_and_keeps_variables_as_go_does() -> None:
     branch = '{{- if $e }}\n{{- $x = printf "%s%d" $e $i }}\n{{- end }}\n'
     template = f'{{{{- $x := "a" }}}}\n{{{{- range $i, $e := .l }}}}\n{branch}- {{{{ $x }}}}\n{{{{- end }}}}\n'
     assert text_of(template, {"l": ["", "b"]}) == "\n- a\n- b1\n"
+
+
+def test_the_installer_is_started_as_it_wants_and_may_do_what_it_does() -> None:
+    """What tests/unit/cri_proxy/installer ask of the API server is what the roles allow."""
+    spec = documents(KUBERNETES / "installer" / "daemonset.yaml")[0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    command, *arguments = container["args"]
+    args = command_parser(command, load_command(command)).parse_args(arguments)
+    assert str(args.host) == container["volumeMounts"][0]["mountPath"]
+    assert container["image"] == f"cri-proxy-installer:{PROJECT['version']}"
+    assert [variable["name"] for variable in container["env"]] == ["NODE_NAME"]
+    objects = named(documents(KUBERNETES / "installer" / "access.yaml"))
+    allowed = {
+        (key[1], *rule["resources"], *rule["verbs"]) for key, each in objects.items() for rule in each.get("rules", ())
+    }
+    assert allowed == {
+        ("cri-proxy-installer", "nodes", "get"),
+        ("cri-proxy-installer-heartbeat", "leases", "get"),
+        (LEASE, "leases", "get", "patch"),
+        (LEASE, "leases", "create"),
+    }
+    (terms,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {"key": LABEL, "operator": "In", "values": [INSTALL, UNINSTALL]} in terms["matchExpressions"]

@@ -237,7 +237,10 @@ def test_the_drop_in_does_not_tie_the_kubelets_life_to_ours() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["deb/build.sh", "deb/postinst", "deb/prerm", "deb/postrm", "node/build.sh", "node/cri-proxy", "rpm/build.sh"],
+    [
+        *("deb/build.sh", "deb/postinst", "deb/prerm", "deb/postrm", "rpm/build.sh"),
+        *("node/build.sh", "node/cri-proxy", "installer/build.sh"),
+    ],
 )
 def test_scripts_of_the_package_are_shell(script: str) -> None:
     subprocess.run(["sh", "-n", ROOT / "packaging" / script], check=True)

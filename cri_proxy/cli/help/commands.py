@@ -97,6 +97,12 @@ GROUPS: Final[Mapping[str, tuple[CommandRow, ...]]] = {
             has_output=False,
         ),
         CommandRow(
+            "installer",
+            "install cri-proxy on the host of a pod and lead its kubelet to it, or take both back",
+            "agents.installer",
+            has_output=False,
+        ),
+        CommandRow(
             "completion", "print the completion script of bash, zsh or fish", "help.completion", has_output=False
         ),
         CommandRow("reset", "widen every container back to all CPUs and memory nodes, while the daemon is stopped"),

@@ -1,0 +1,115 @@
+"""The installer's image: built without an engine, taken by containerd, and at home where there is nothing else.
+
+tests/vm/test_installer.py installs with it.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.containerd import PrivateContainerd
+
+# The first test waits for an image that is built.
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).parent.parent.parent
+MODULES = "ssl, sqlite3, ctypes, lzma, grpc, yaml, psutil, google._upb._message"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    absent = [name for name in ("patchelf", "apt-get", "dpkg-deb") if not shutil.which(name)]
+    if absent or os.geteuid() != 0:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs root and: {' '.join(absent)}")
+    made = tmp_path_factory.mktemp("installer")
+    subprocess.run([ROOT / "packaging" / "installer" / "build.sh", made], check=True, cwd=ROOT, timeout=600)
+    (archive,) = made.glob("cri-proxy-installer_*.oci.tar")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def unpacked(image: Path) -> Path:
+    """The one layer of the image: a root with nothing in it but the release."""
+    root = image.parent / "root"
+    with tarfile.open(image) as archive:
+        manifest = read_json(archive, read_json(archive, "index.json")["manifests"][0]["digest"])
+        (layer,) = manifest["layers"]
+        with tarfile.open(fileobj=archive.extractfile(f"blobs/sha256/{layer['digest'][7:]}"), mode="r:gz") as files:
+            files.extractall(root, filter="tar")
+    return root
+
+
+def read_json(archive: tarfile.TarFile, name: str) -> dict[str, list[dict[str, str]]]:
+    file = archive.extractfile(name if ":" not in name else f"blobs/sha256/{name[7:]}")
+    assert file
+    found: dict[str, list[dict[str, str]]] = json.load(file)
+    return found
+
+
+def release_of(root: Path) -> str:
+    (place,) = (root / "opt/cri-proxy").iterdir()
+    return f"/opt/cri-proxy/{place.name}"
+
+
+def inside(root: Path, *words: str) -> str:
+    done = subprocess.run(["chroot", root, *words], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_program_runs_where_there_is_no_python_and_no_library(unpacked: Path) -> None:
+    assert [path.name for path in unpacked.iterdir()] == ["opt"]
+    release = release_of(unpacked)
+    python = f"{release}/bin/python3"
+    assert inside(unpacked, python, "-IS", f"{release}/lib/cri-proxy/cri-proxy", "--version").startswith(
+        "cri-proxy 0.1.0"
+    )
+    code = f"import sys; sys.path.insert(0, '{release}/lib/cri-proxy'); import {MODULES}; print(sys.executable)"
+    assert inside(unpacked, python, "-IS", "-c", code) == f"{python}\n"
+
+
+def test_nothing_in_it_is_looked_for_elsewhere(unpacked: Path) -> None:
+    """Every library that a file needs is in the image."""
+    library = unpacked / release_of(unpacked)[1:] / "lib"
+    there = {path.name for path in library.iterdir()} | {path.name for path in library.rglob("*.so*")}
+    missing = {}
+    for path in [*library.rglob("*.so*"), *(library.parent / "bin").glob("python3.*")]:
+        if path.is_symlink():
+            continue
+        said = subprocess.run(["patchelf", "--print-needed", path], check=True, capture_output=True, text=True).stdout
+        if lost := {*said.split()} - there:
+            missing[path.name] = lost
+    assert missing == {}
+
+
+def test_it_brings_the_units_of_the_host_and_says_what_it_is_made_of(unpacked: Path) -> None:
+    place = unpacked / release_of(unpacked)[1:]
+    unit = (place / "host/cri-proxy.service").read_text()
+    start = "/opt/cri-proxy/current/bin/cri-proxy run --config /etc/cri-proxy/cri-proxy.yaml@OPTIONS@ $CRI_PROXY_ARGS"
+    assert f"\nExecStart={start}\n" in unit and "/usr/bin/cri-proxy" not in unit
+    packages = (place / "share/debian-packages").read_text()
+    for name in re.findall(r"^(\S+) ", packages, re.MULTILINE):
+        assert (place / "share/doc" / name / "copyright").exists(), name
+    assert json.loads((place / "share/sbom.cdx.json").read_text())["components"]
+
+
+async def test_containerd_takes_the_image_and_runs_it(image: Path, tmp_path: Path) -> None:
+    async with PrivateContainerd(tmp_path / "c") as containerd:
+        containerd.ctr("images", "import", str(image))
+        mounted = tmp_path / "m"
+        mounted.mkdir()
+        containerd.ctr("images", "mount", "docker.io/library/cri-proxy-installer:0.1.0", str(mounted))
+        try:
+            release = release_of(mounted)
+            said = inside(
+                mounted, f"{release}/bin/python3", "-IS", f"{release}/lib/cri-proxy/cri-proxy", "installer", "--help"
+            )
+            assert "cri-proxy.io/node" in said
+        finally:
+            subprocess.run(["umount", mounted], check=True)
