@@ -76,7 +76,8 @@ class CdiFiles:
                             found[path] = self._files.of(directory, path)
                         except FileRefused:
                             found[path] = NO_SPECIFICATION
-        self._files.keep(found)  # without files that are gone: those of claims come and go with their pods
+        if not self._files.known.keys() <= found.keys():  # files of claims come and go with their pods
+            self._files.keep(found)
         return tuple((f"/{path.relative_to(self._root)}", spec) for path, spec in found.items())
 
     def named(self, asked: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:

@@ -44,7 +44,8 @@ class CreateCalls:
         if asked or found.told.allocated or is_annotated:
             found = await self._devices.with_given(reader, found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
-        self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)
+        if cpuset or self._node.managers.caller_warning:  # one without CPUs ends the warning
+            self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)
         self._node.absent_containers.note(found.request, found.named)
         if found.refusal:
             return refused(self._node.refuse(found.request, Refusal("cdi", found.refusal)))

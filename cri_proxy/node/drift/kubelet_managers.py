@@ -21,7 +21,8 @@ class ManagerWatch:
         self._root = kubelet_root
         self._warn = warn
         self._files = files
-        self._caller = ""
+        self.caller_warning = ""
+        """What is to be said of calls that carried CPUs, '' = none has, or they have ended."""
         self._has_carried = False  # a call carried CPUs since the last look
         self.found = KubeletManagers()
 
@@ -37,7 +38,7 @@ class ManagerWatch:
         before = self.found.warnings()
         self.found = await self.read()
         if self.found.cpu_policy.lower() == "none" and not self._has_carried:
-            self._caller = ""
+            self.caller_warning = ""
         self._has_carried = False
         for warning in self.found.warnings():
             if warning not in before:
@@ -50,17 +51,17 @@ class ManagerWatch:
         """
         if not cpus:
             if is_create:
-                self._caller = ""
+                self.caller_warning = ""
             return
         self._has_carried = True
-        if not self._caller:
+        if not self.caller_warning:
             remedy = f"Set {CPU_OFF} {REMEDY.format(file=CPU_STATE)}"
-            self._caller = (
+            self.caller_warning = (
                 f"a call about {who} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
                 f"manager sends them; they are replaced by ours. {remedy}"
             )
-            self._warn(self._caller)
+            self._warn(self.caller_warning)
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator; the files take precedence over what calls carried."""
-        return self.found.warnings() or ((self._caller,) if self._caller else ())
+        return self.found.warnings() or ((self.caller_warning,) if self.caller_warning else ())
