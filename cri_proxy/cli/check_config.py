@@ -2,14 +2,13 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cri_proxy.cli.admin import add_admin_option, fetch
+from cri_proxy.cli.layers.report import ConfigReport, OptionChange, resolve
 from cri_proxy.cli.output import emit
 from cri_proxy.cli.render.explain import pinning_change_text
-from cri_proxy.config.cpus import CgroupCpus
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
@@ -20,11 +19,7 @@ from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.decision_views import PlanView
 from cri_proxy.node.status.model import StatusView
-from cri_proxy.state.decisions import PinningChange
 from sysfs.cpuset import CpuSet
-
-if TYPE_CHECKING:  # loaded late, by ``resolve``
-    from policies.policy import Policy
 
 EXAMPLE = """\
 cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
@@ -36,65 +31,6 @@ UNRESTRICTED = (
     "restrictedAnnotations is not set: the author of any pod may write memory.preserve and other annotations that take "
     "something from other containers; configs/shared-node.yaml restricts them (docs/security.md, How to restrict)"
 )
-
-# A machine other than this host has no cgroups to read CPUs from.
-_NO_ROOT = Path("/dev/null")
-
-
-@dataclass(frozen=True, slots=True)
-class OptionChange:
-    """An option whose value differs; both values as they are written.
-
-    Where the file does not set it, ``new`` is the default.
-    ``needs_restart``: a running daemon keeps the old value until then.
-    """
-
-    key: str
-    old: str
-    new: str
-    is_in_file: bool = True
-    needs_restart: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigReport:
-    """The result of the check. ``file`` is the one that was chosen; ``against`` is ``defaults`` or ``daemon``.
-
-    ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
-    CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would reject it now (''
-    = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
-    ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
-    ``cost_files`` are what the configuration's cost files list, in a sentence ('' = there are none or they were not
-    read), ``cost_problems`` why one of them, or the inventory, cannot be used, with file and line.
-    ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
-    them to ``old``; None where no daemon has answered what its command line sets. ``hints`` are what an operator may
-    want to consider; nothing is wrong.
-    """
-
-    valid: bool
-    file: str
-    error: str = ""
-    line: int = 0
-    key: str = ""
-    warnings: tuple[str, ...] = ()
-    against: str = "defaults"
-    changes: tuple[OptionChange, ...] = ()
-    machine: str = ""
-    available: str = ""
-    reserved: str = ""
-    is_planned: bool = False
-    problem: str = ""
-    moves: tuple[PinningChange, ...] = ()
-    instead: str = ""
-    overridden: tuple[OptionChange, ...] | None = None
-    hints: tuple[str, ...] = ()
-    cost_files: str = ""
-    cost_problems: tuple[str, ...] = ()
-
-    @property
-    def is_good(self) -> bool:
-        """Return whether the daemon would start with it, with all its cost files, and apply it now."""
-        return self.valid and not self.problem and not self.cost_problems
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when the configuration or a cost file is not valid, or the daemon would reject it."""
     if args.all:
-        from cri_proxy.cli.layers.check_all import run_all
+        from cri_proxy.cli.layers.check import run_all
 
         return run_all(args)
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
@@ -262,72 +198,6 @@ def planned(report: ConfigReport, admin: Path, *, text: str, group: str) -> Conf
         return replace(report, is_planned=True, problem=plan.problem)
     changes = tuple(replace(c, needs_restart=c.key in plan.needs_restart) for c in report.changes)
     return replace(report, is_planned=True, moves=plan.moves, changes=changes)
-
-
-def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") -> ConfigReport:
-    """Return the report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
-
-    The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
-    """
-    from cri_proxy.config.resolve import policy_options
-    from policies.builder import build_policy
-    from policies.errors import PolicyBaseError
-    from sysfs.discover import discover
-    from sysfs.errors import SysfsBaseError
-    from sysfs.sources import load_machine
-
-    report = replace(report, machine=spec or str(root))
-    cgroup_root = _cgroup_root(spec) if spec else root
-    unchecked: tuple[str, ...] = ()
-    try:
-        machine = load_machine(spec) if spec else discover(root)
-        if cgroup_root == _NO_ROOT:
-            config, unchecked = without_cgroup(config)
-        resolved = policy_options(config, machine, cgroup_root)
-        policy = build_policy(config.policy, resolved.machine, resolved.options)
-    except ConfigError as error:
-        return replace(report, valid=False, key=error.key, error=error.problem)
-    except (PolicyBaseError, SysfsBaseError) as error:
-        return replace(report, valid=False, error=str(error))
-    short, unused = _reservation(config, policy, root) if not spec and config.policy != "none" else ((), ())
-    return replace(
-        report,
-        warnings=(*report.warnings, *unchecked, *resolved.warnings, *policy.notes, *short),
-        hints=(*report.hints, *unused),
-        available=str(resolved.options.available),
-        reserved=str(resolved.options.reserved),
-    )
-
-
-def _reservation(config: Config, policy: "Policy", root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a warning where the kubelet lets pods request more CPU than can be granted, and a remark where less."""
-    from cri_proxy.kubelet.reservation import NodeCpus, reservation_gap
-    from cri_proxy.kubelet.unit import read_reserve
-
-    reserve = read_reserve(root, Path(config.kubelet_root))
-    if reserve is None:
-        return (), ()
-    machine = policy.machine
-    node = NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated, policy.kept_cpus)
-    gap = reservation_gap(reserve, node)
-    said = (str(gap),) if gap is not None else ()
-    return (said, ()) if gap is not None and gap.excess_mcpu > 0 else ((), said)
-
-
-def _cgroup_root(spec: str) -> Path:
-    """Return the directory that holds this machine's ``sys/fs/cgroup``."""
-    if spec == "host":
-        return Path("/")
-    return Path(spec) if not spec.lstrip().startswith("{") and Path(spec).is_dir() else _NO_ROOT
-
-
-def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return the configuration for a machine whose cgroups are not here, and a warning if it names one."""
-    spec = config.available.cpu
-    if not isinstance(spec, CgroupCpus):
-        return config, ()
-    warning = f"availableResources.cpu: {spec} is a cgroup of the node: not checked here, all online CPUs are taken"
-    return replace(config, available=replace(config.available, cpu=None)), (warning,)
 
 
 def compare(old: object, new: object, given: frozenset[str]) -> tuple[OptionChange, ...]:

@@ -15,6 +15,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 
 from cri_proxy.cli import capture, check_config, reset
+from cri_proxy.cli.layers.report import ConfigReport, OptionChange
 from cri_proxy.cli.output import complain, emit, rendered, say, with_visible_text
 from cri_proxy.cli.render.columns import STYLE_CODES
 from cri_proxy.cli.render.explain import render_explain
@@ -37,7 +38,7 @@ OUR_STYLES = re.compile(f"\x1b\\[(?:{'|'.join(STYLE_CODES)})m")
 REFUSED = (HistoryEntry(1.0, "not created", "the runtime refused: no", 3, 9.0),)
 PINNED = Pinning(CpuSet.parse("1"), NodeSet.of([0]))
 MOVED = PinningChange("shop", "web", "c0", CpuSet.parse("2"), None)
-CHANGE = check_config.OptionChange("pinCPU", "true", "false")
+CHANGE = OptionChange("pinCPU", "true", "false")
 Text = Callable[[Any], str]
 
 # What each command prints: a value, and how it is worded.
@@ -55,13 +56,13 @@ PRINTED: dict[str, tuple[object, Text]] = {
     ),
     "capture": (capture.CaptureReport("a.tar.xz", 1, 2, 3, ("EIO sys/x",), "no CPU"), capture.render_report),
     "check-config": (
-        check_config.ConfigReport(
+        ConfigReport(
             True, "a.yaml", warnings=("odd",), changes=(CHANGE,), machine="/", is_planned=True, moves=(MOVED,)
         ),
         check_config.render_report,
     ),
     "check-config of what is not valid": (
-        check_config.ConfigReport(False, "a.yaml", "no such key", 3, "pinCPU", instead="the last one"),
+        ConfigReport(False, "a.yaml", "no such key", 3, "pinCPU", instead="the last one"),
         check_config.render_report,
     ),
 }

@@ -1,1 +1,1 @@
-"""``check-config --all``: every configuration of a ConfigMap, a manifest or a directory."""
+"""Check configurations: the report of one, and all of a ConfigMap, a manifest or a directory (``--all``)."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.check_config import ConfigReport, OptionChange, check, compare, render_report
+from cri_proxy.cli.check_config import check, compare, render_report
+from cri_proxy.cli.layers.report import ConfigReport, OptionChange
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config

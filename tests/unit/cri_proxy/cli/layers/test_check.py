@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.layers.check_all import LayerReport, check_all, render_layers
+from cri_proxy.cli.layers.check import LayerReport, check_all, render_layers
 from cri_proxy.cli.main import run_command
 from cri_proxy.errors import CommandFailed
 

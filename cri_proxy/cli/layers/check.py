@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.bounded_yaml import Tree, word_at
-from cri_proxy.cli.check_config import ConfigReport, resolve
+from cri_proxy.cli.layers.report import ConfigReport, resolve
 from cri_proxy.cli.output import emit
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.layouts import config_objects, config_trees, layers
