@@ -24,7 +24,7 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
 
     An overflow that even the widest zones would not remove is left as it is.
     """
-    now, changed = _Zones(promises), dict[ContainerKey, int]()
+    now, changed = _PromisesByZone(promises), dict[ContainerKey, int]()
     tolerated: frozenset[int] = frozenset()
     while overflow := first_overflow(nodes, now.sums(), tolerated):
         widenings = _widenings(nodes, now, overflow)
@@ -36,7 +36,7 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
     return dict(sorted(changed.items()))
 
 
-class _Zones:
+class _PromisesByZone:
     """The zones of promises, and the sums of each class by zone; never leaves this module."""
 
     def __init__(self, promises: Mapping[ContainerKey, Promise]) -> None:
@@ -66,7 +66,7 @@ class _Zones:
         return in_order(promise for promise in total.items() if promise[1])
 
 
-def _widenings(nodes: MemoryNodes, promises: _Zones, overflow: Overflow) -> Sequence[tuple[Promise, int]]:
+def _widenings(nodes: MemoryNodes, promises: _PromisesByZone, overflow: Overflow) -> Sequence[tuple[Promise, int]]:
     """Return promises, each with a wider zone, that remove the excess of the overflowing one; empty if none can."""
     inside = (promise for promise in promises.inside(overflow.zone) if promise.widest & ~overflow.zone)
     by_class = gathered((promise.priority, promise) for promise in inside)
