@@ -1,7 +1,8 @@
 """Find the API server and the credentials for it: those of a pod, or those of a kubeconfig file.
 
-A pod's token is read again for each call: the kubelet replaces it before it expires (KEP-1205). Sources: rest/config.go
-(InClusterConfig) and tools/clientcmd/api of k8s.io/client-go.
+A pod's token and authority are read again for each call: the kubelet replaces the one before it expires (KEP-1205), the
+other when the cluster's ConfigMap kube-root-ca.crt changes. Sources: rest/config.go (InClusterConfig) and
+tools/clientcmd/api of k8s.io/client-go.
 """
 
 import base64
@@ -37,10 +38,10 @@ class AccessError(FileError):
 class ApiAccess:
     """The API server, what stands before each path, and the headers that say who asks.
 
-    ``headers`` raises AccessError where a token cannot be read.
+    ``server`` and ``headers`` raise AccessError where a certificate or a token cannot be read.
     """
 
-    server: HttpServer
+    server: Callable[[], HttpServer]
     headers: Callable[[], Mapping[str, str]]
     prefix: str = ""
 
@@ -55,10 +56,14 @@ def _of_pod(environment: Mapping[str, str], account: Path) -> ApiAccess:
     if not host or not port.isdecimal():
         problem = f"{_HOST} and {_PORT} are not set: this is no pod with an account; --kubeconfig names a file"
         raise AccessError("environment", problem)
-    ca = account / "ca.crt"
-    with _named(ca):
-        tls = ssl.create_default_context(cafile=str(ca))
-    server = HttpServer(f"https://{host}:{port}", None, host, int(port), tls)
+
+    def server() -> HttpServer:
+        ca = account / "ca.crt"
+        with _named(ca):
+            tls = ssl.create_default_context(cafile=str(ca))
+        return HttpServer(f"https://{host}:{port}", None, host, int(port), tls)
+
+    server()  # what is missing from the start is told at once
     return ApiAccess(server, lambda: _token_in(account / "token"))
 
 
@@ -78,7 +83,7 @@ def _of_file(path: Path) -> ApiAccess:
     tls = kube.tls(cluster, user) if url.scheme == "https" else None
     port = url.port or (_HTTPS if tls is not None else 80)
     server = HttpServer(f"{url.scheme}://{url.netloc}", None, url.hostname, port, tls)
-    return ApiAccess(server, kube.headers(user), url.path.rstrip("/"))
+    return ApiAccess(lambda: server, kube.headers(user), url.path.rstrip("/"))
 
 
 _Named = Mapping[str, object]

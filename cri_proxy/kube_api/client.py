@@ -41,11 +41,6 @@ class ApiClient:
         """Connect to nothing yet."""
         self._access = access
 
-    @property
-    def server(self) -> str:
-        """The server's name, for people."""
-        return self._access.server.name
-
     async def get(self, path: str) -> Plain | None:
         """Return the object at this path; None where there is none. Raises as ``send`` does."""
         try:
@@ -64,7 +59,7 @@ class ApiClient:
         if body:
             headers["Content-Type"] = content_type
         target = quote(self._access.prefix + path, safe="/")
-        answer = await call(self._access.server, method, target, headers, body)
+        answer = await call(self._access.server(), method, target, headers, body)
         found = answer.plain()
         if answer.status >= HTTPStatus.BAD_REQUEST or not isinstance(found, dict):
             raise _refusal(f"{method} {path}", answer, found)

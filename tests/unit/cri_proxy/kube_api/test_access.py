@@ -7,7 +7,7 @@ from cri_proxy.http.call import Unreachable
 from cri_proxy.kube_api.access import AccessError, access_of
 from cri_proxy.kube_api.client import ApiClient, ApiRefused
 from tests.fakes.api_server import ApiServer
-from tests.testbed.certificates import Certificate
+from tests.testbed.certificates import Certificate, self_signed
 from tests.unit.cri_proxy.kube_api.reach import NODE, as_pod, environment
 
 
@@ -41,6 +41,18 @@ async def test_a_token_that_is_replaced_is_used_for_the_next_call(server: ApiSer
     with pytest.raises(ApiRefused, match="401 Unauthorized"):
         await api.get(NODE)
     (account / "token").write_text("another")
+    assert await api.get(NODE) is None
+
+
+async def test_an_authority_that_is_replaced_is_trusted_from_the_next_call_on(
+    server: ApiServer, account: Path, tmp_path: Path
+) -> None:
+    ours = (account / "ca.crt").read_bytes()
+    (account / "ca.crt").write_bytes(self_signed(tmp_path).certificate.read_bytes())
+    api = ApiClient(as_pod(server, account))
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        await api.get(NODE)
+    (account / "ca.crt").write_bytes(ours)
     assert await api.get(NODE) is None
 
 
@@ -117,4 +129,4 @@ def test_an_unknown_context_is_named(tmp_path: Path) -> None:
 
 def test_plain_http_on_loopback_is_for_tests_and_tunnels(tmp_path: Path) -> None:
     access = access_of(kubeconfig(tmp_path, 'server: "http://127.0.0.1:8001"', ""), {})
-    assert (access.server.tls, access.server.port) == (None, 8001)
+    assert (access.server().tls, access.server().port) == (None, 8001)
