@@ -14,7 +14,7 @@ COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
 
 
 WITHOUT_OUTPUT = {
-    *("run", "costs", "gpu", "convert", "hints", "devices", "config-agent", "device-plugin", "extender"),
+    *("run", "costs", "gpu", "convert", "hints", "devices", "config-agent", "installer", "device-plugin", "extender"),
     *("exporter", "completion"),
 }
 
