@@ -55,7 +55,7 @@ def not_understood(line: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in OF_A_NODE])
 def test_the_examples_of_help_run_in_a_clone(name: str, tmp_path: Path) -> None:
-    for folder in ("configs", "tests"):
+    for folder in ("configs", "packaging", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for line in EXAMPLES[name]:

@@ -28,7 +28,7 @@ from tests.unit.cri_proxy.kubelet.service import pod as listed_pod
 LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/k\n"
 
 
-async def test_exporters_find_the_owners_on_a_socket_of_the_kubelets_kind(tmp_path: Path) -> None:
+async def test_exporters_find_owners(tmp_path: Path) -> None:
     kubelet, path = (
         KubeletService(listed_pod("web", {"c": []})),
         tmp_path / "k" / "pod-resources" / "kubelet.sock",
