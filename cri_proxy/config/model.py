@@ -165,6 +165,12 @@ class Config:
         "onShortage",
         "When no pool has the shared CPU time that a container requests: admit it without a reservation, or refuse it",
     )
+    sharers_start_on: Literal["pool", "part"] = option(
+        "pool",
+        "sharersStartOn",
+        "Create a container that shares on all CPUs of its pool, or on three quarters until it runs: an update more "
+        "for each, and owners find CPUs beside a start that hangs",
+    )
     on_policy_error: Literal["passthrough", "reject"] = option(
         "passthrough",
         "onPolicyError",

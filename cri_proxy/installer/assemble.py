@@ -111,6 +111,7 @@ def enter(root: Path, node: NodeOfCluster) -> Path:
     for package in (installer, kubelet):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
+    importlib.import_module("encodings.idna")  # of the first TLS connection, which may come later
     with suppress(CriProxyError):
         node.state()
     _facts(root)

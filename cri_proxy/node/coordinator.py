@@ -69,6 +69,7 @@ class Coordinator:
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
         self.config = config  # in force, replaced by a reload
+        context.ledger.starts.any_may_hang = lambda: self.config.sharers_start_on == "part"
         self.config_warnings: tuple[str, ...] = ()  # sentences about it and the machine
         context.signals.container_ended.connect(self.release)
 
@@ -129,10 +130,10 @@ class Coordinator:
         row = Row(decision.grant, sandbox_id, "", "reserved", acknowledged=None, created_order=order, displaced=former)
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
-        cpus = decision.pinning.cpus
-        if self._ledger.starts and cpus is not None:
+        cpus, starts = decision.pinning.cpus, self._ledger.starts
+        if cpus is not None and (starts or starts.any_may_hang()):
             self._effects.calls.look_for_starts()
-            spared = self._ledger.starts.spared(row, cpus, self._ledger.policy.machine)
+            spared = starts.spared(row, cpus, self._ledger.policy.machine)
             decision = replace(decision, pinning=replace(decision.pinning, cpus=cpus - spared))
         return Reservation(row, before, decision, circumstances, self._ledger.policy.devices)
 

@@ -8,7 +8,7 @@ once, which a start that is still to come takes, and none of them counts before 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -42,11 +42,13 @@ class StartCalls(dict[str, StartCall]):
         self._asked: Counter[str] = Counter()
         self.one_hangs = False
         """The runtime takes too long for one of them: see ``spared``."""
+        self.any_may_hang: Callable[[], bool] = lambda: False
+        """Whether it is as if one hung all the time (option ``sharersStartOn``)."""
 
     def copy(self) -> "StartCalls":
         """Return the same state, to be changed apart from this."""
         other = StartCalls(self)
-        other.one_hangs = self.one_hangs
+        other.one_hangs, other.any_may_hang = self.one_hangs, self.any_may_hang
         return other
 
     @contextmanager
@@ -78,11 +80,11 @@ class StartCalls(dict[str, StartCall]):
     def spared(self, row: Row, cpus: CpuSet, machine: Machine) -> CpuSet:
         """Return those of these CPUs on which a container that shares is not to start while another start hangs.
 
-        Its start may hang too, and then holds all CPUs that it was created with. Whole cores with a quarter of them,
-        at least two, are left to owners that come meanwhile. It gets them once it runs.
+        Its start may hang too, or as the first, and then holds all CPUs that it was created with. Whole cores with a
+        quarter of them, at least two, are left to owners that come meanwhile. It gets them once it runs.
         """
         left = CpuSet()
-        if self.one_hangs and row.state != "running" and row.grant.kind is CpuKind.SHARED:
+        if (self.one_hangs or self.any_may_hang()) and row.state != "running" and row.grant.kind is CpuKind.SHARED:
             for core in reversed(machine.cores):
                 if len(left) < max(2, len(cpus) // 4):
                     left |= core.cpus & cpus

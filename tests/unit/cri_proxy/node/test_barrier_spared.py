@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.barrier import CLEAR_SECONDS
 from sysfs.cpuset import CpuSet
@@ -94,3 +95,40 @@ async def test_the_last_two_shared_cpus_are_left_to_who_shares(site: Site) -> No
     assert len(CpuSet.parse(site.cpus(await created(site, "t", SHARES)))) == 2
     gate.release()
     await start
+
+
+async def part_of() -> Site:
+    """The same machine where sharers are created on a part of their pool."""
+    site = await on_loop_time(Config(sharers_start_on="part"))
+    await site.run("full", guaranteed("c", 4000))
+    return site
+
+
+async def test_an_owner_starts_beside_the_first_start_that_hangs_where_sharers_begin_on_a_part() -> None:
+    site = await part_of()
+    first, gate, start = await hanging(site, spec=SHARES)
+    later = [await site.run(name, SHARES) for name in LATER]
+    await asyncio.sleep(SOON_SECONDS)
+    assert {site.cpus(pod.container_id("c")) for pod in later} == {"1-3"}
+    owner, begun = await created(site, "a", OWNS_2), now()
+    await site.kubelet.start(owner)
+    assert now() - begun < 2 * CLEAR_SECONDS
+    assert is_alone(site, owner)
+    assert {site.cpus(container) for container in (first, *(pod.container_id("c") for pod in later))} == {"1"}
+    gate.release()
+    await start
+    await asyncio.sleep(SOON_SECONDS)
+    assert is_alone(site, owner)
+    assert site.log.errors == []
+
+
+async def test_a_sharer_that_began_on_a_part_has_all_once_it_runs_until_the_option_is_taken_away() -> None:
+    site = await part_of()
+    first = await created(site, "t", SHARES)
+    assert site.cpus(first) == "1"
+    await site.kubelet.start(first)
+    await asyncio.sleep(SOON_SECONDS)
+    assert site.cpus(first) == "1-3"
+    site.node.coordinator.config = Config()
+    assert site.cpus(await created(site, "u", SHARES)) == "1-3"
+    assert site.log.errors == []
