@@ -41,6 +41,7 @@ async def test_who_would_move_moves_and_is_news(browser: Chromium, busy: Served)
     await page.shows(f"{room}.length")
     assert await page.all(f"{room}.map(e => e.querySelector('b').innerText)") == [moved]
     later = await opened(browser, busy.url)  # which finds it there
+    await later.shows(f"{room}.length")
     assert await later.all(f"{room}.map(e => e.querySelector('b').innerText)") == [moved]
     for each in (page, later):
         assert each.problems == []

@@ -1,8 +1,7 @@
 """Format what has happened: a line for each event. Pure."""
 
 from cri_proxy.cli.render.amounts import moment_text
-from cri_proxy.node.status.decision_views import HistoryView
-from cri_proxy.node.status.model import EventView
+from cri_proxy.node.status.decision_views import EventView, HistoryView
 from cri_proxy.state.decisions import HistoryEntry
 
 

@@ -28,9 +28,6 @@ from policies.container_name import ContainerName
 
 # Records that are kept unpacked: 20 kB each, where a compressed one takes a third of one.
 UNPACKED = 4
-RECENT = 20
-# Codes of what most containers have at their start: no news of the node.
-_USUAL = frozenset({"environment", "devices"})
 _WINDOW_BITS = 12  # 4 kB: about a record
 # Containers that have ended, of which no record may be left.
 ENDED = 256
@@ -110,7 +107,6 @@ class Records:
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
         self._unpacked: OrderedDict[ContainerKey, decisions.DecisionRecord] = OrderedDict()
         self._ended: deque[EndedContainer] = deque(maxlen=ENDED)
-        self._recent: deque[tuple[Grant, decisions.HistoryEntry]] = deque(maxlen=RECENT)
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
         """Load the records of earlier processes; one of this process takes precedence. Save from now on."""
@@ -144,10 +140,6 @@ class Records:
         """Return the containers with a known decision, by the names that people use."""
         names = {key: kept.packed.name for key, kept in self._packed.items()}
         return names | {key: opened.record.request.full_name for key, opened in self._open.items()}
-
-    def recent(self) -> tuple[tuple[ContainerName, decisions.HistoryEntry], ...]:
-        """Return the last entries of all histories since the start of this process, the oldest first."""
-        return tuple((grant.request.full_name, entry) for grant, entry in self._recent)
 
     def misread(self) -> frozenset[ContainerKey]:
         """Return the containers with annotations that could not be read."""
@@ -243,8 +235,6 @@ class Records:
 
     def pods_gone(self, uids: Collection[str]) -> None:
         """Forget the containers of these pods, which have no sandbox any more; the caller deletes them in the store."""
-        left = [each for each in self._recent if each[0].container.pod_uid not in uids]
-        self._recent = deque(left, maxlen=RECENT)
         for key in [key for key in (*self._packed, *self._open) if key.pod_uid in uids]:
             for known in (self._packed, self._open, self._rowless, self._unpacked):
                 known.pop(key, None)
@@ -265,8 +255,6 @@ class Records:
     def _with_entry(self, grant: Grant, what: str, text: str) -> decisions.DecisionRecord:
         """Return the record of a container that holds ``grant``, with this entry; an open decision gets it too."""
         entry = decisions.HistoryEntry(self._clock.now_seconds(), what, text)
-        if what not in _USUAL:
-            self._recent.append((grant, entry))
         opened = self._open.get(grant.container)
         record = opened.earlier if opened is not None else self.get(grant.container)
         if record is None or record.outlives_row:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from cri_proxy.codec import FLAT
-from cri_proxy.node.status.model import ContainerView, EventView
+from cri_proxy.node.status.model import ContainerView
 from cri_proxy.state.decisions import DecisionRecord, PinningChange
 from policies.answers import Condition
 from policies.container_name import ContainerName
@@ -81,6 +81,20 @@ class ExplainView:
     decisions: tuple[Explanation, ...] = ()
     read_as: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventView(ContainerName):
+    """What has happened to a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
+
+    ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once).
+    """
+
+    at_seconds: float  # since the epoch
+    what: str
+    text: str
+    count: int = 1
+    last_at_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Final
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.decision_views import Explanation, FieldView
-from cri_proxy.node.status.model import ContainerView, EventView, RefusedView
+from cri_proxy.node.status.model import ContainerView, RefusedView
 from cri_proxy.node.status.workload import PodWorkload, workload_of
-from cri_proxy.state.decisions import DecisionRecord, Granted, HistoryEntry
+from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches
 from policies.base import ContainerKey, CpuKind, Pod
 from policies.container_name import ContainerName
@@ -222,14 +222,6 @@ def _refused_view(record: DecisionRecord) -> RefusedView:
     name, pod = record.request.full_name, record.request.pod
     workload = workload_of(pod.name, pod.labels).name
     return RefusedView(name.namespace, name.pod, name.name, record.at_seconds, outcome_text(record), workload)
-
-
-def recent_views(entries: Iterable[tuple[ContainerName, HistoryEntry]]) -> tuple[EventView, ...]:
-    """Return the views of entries of histories, in the order given."""
-    return tuple(
-        EventView(name.namespace, name.pod, name.name, entry.at_seconds, entry.what, entry.text)
-        for name, entry in entries
-    )
 
 
 def differences(granted: Granted | None, held: ContainerView | None) -> Iterator[str]:

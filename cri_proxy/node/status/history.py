@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from cri_proxy.node.decision_log.records import EndedContainer
 from cri_proxy.node.decision_log.summary import outcome_text
-from cri_proxy.node.status.model import EventView, ReloadView
+from cri_proxy.node.status.decision_views import EventView
+from cri_proxy.node.status.model import ReloadView
 from cri_proxy.state.decisions import DecisionRecord
 from policies.container_name import ContainerName
 

@@ -153,20 +153,6 @@ class RefusedView(ContainerName):
 
 
 @dataclass(frozen=True, slots=True)
-class EventView(ContainerName):
-    """What has happened to a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
-
-    ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once).
-    """
-
-    at_seconds: float  # since the epoch
-    what: str
-    text: str
-    count: int = 1
-    last_at_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ReloadView:
     """The last reload of the configuration. ``outcome``: applied, unchanged or rejected.
 
@@ -240,7 +226,7 @@ class StatusView:
     ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
     devices that containers hold which should not stand beside each other. ``fits`` is what still fits, None where no
     container owns CPUs; ``map`` is where the CPUs are, whose owners are among the containers. ``version`` is the
-    daemon's, '' of an older one. ``recent`` are the last entries of all histories, the oldest first.
+    daemon's, '' of an older one.
     """
 
     node: str
@@ -264,4 +250,3 @@ class StatusView:
     fits: LargestFit | None = None
     map: CpuMap | None = None
     version: str = ""
-    recent: tuple[EventView, ...] = ()

@@ -10,13 +10,12 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
-from cri_proxy.node.status.decision_views import ExplainView, HistoryView
+from cri_proxy.node.status.decision_views import EventView, ExplainView, HistoryView
 from cri_proxy.node.status.device_usage import held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.node.status.explain_node import Explained, explanations
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.history import events_of, other_events
 from cri_proxy.node.status.inventory import InventoryFileView
-from cri_proxy.node.status.model import EventView
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
 from cri_proxy.version import version
@@ -168,7 +167,6 @@ class NodeView:
             cdi=self._daemon.cdi(),
             inventory_file=self._daemon.inventory(),
             map=self._cpu_map(policy),
-            recent=explain.recent_views(self._node.context.journal.records.recent()),
         )
 
     def _cpu_map(self, policy: Policy) -> CpuMap:

@@ -1,6 +1,5 @@
 from cri_proxy.cli.render.events import render_events
-from cri_proxy.node.status.decision_views import HistoryView
-from cri_proxy.node.status.model import EventView
+from cri_proxy.node.status.decision_views import EventView, HistoryView
 
 AT = 1_700_000_000.0
 PLACED = EventView("shop", "web", "c", AT, "placed", "placed in root on CPU 3")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.node.decision_log.records import ENDED, RECENT, Records
+from cri_proxy.node.decision_log.records import ENDED, Records
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, pack
@@ -224,19 +224,3 @@ def test_the_newest_ended_containers_are_known() -> None:
         kept.released(ROW, f"stopped {number}")
     assert [each.why for each in kept.ended()] == [f"stopped {number}" for number in range(2, ENDED + 2)]
     assert str(kept.ended()[0].name) == str(ROW.name)
-
-
-def test_the_last_entries_of_all_histories_are_known_until_their_pods_go() -> None:
-    kept = records()
-    kept.happened(OTHER, "environment", "GOMAXPROCS set")
-    for row_, what in ((ROW, "drifted"), (OTHER, "escaped")):
-        kept.happened(row_, what, "to all CPUs")
-    assert [(str(name), entry.what) for name, entry in kept.recent()] == [
-        (str(ROW.grant.request.full_name), "drifted"),
-        (str(OTHER.grant.request.full_name), "escaped"),
-    ]
-    kept.pods_gone([ROW.key.pod_uid])
-    assert [entry.what for _, entry in kept.recent()] == ([] if ROW.key.pod_uid == OTHER.key.pod_uid else ["escaped"])
-    for number in range(2 * RECENT):
-        kept.happened(OTHER, "drifted", str(number))
-    assert [entry.text for _, entry in kept.recent()] == [str(number) for number in range(RECENT, 2 * RECENT)]

@@ -9,13 +9,12 @@ from cri_proxy.codec import FLAT, decode, encode
 from cri_proxy.http.routes import build_routes
 from cri_proxy.in_force.report import FilesReport, JudgedFile
 from cri_proxy.node.status.daemon_view import DaemonView
-from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView, HistoryView
+from cri_proxy.node.status.decision_views import EventView, ExplainView, Explanation, FieldView, HistoryView
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
     CostFilesView,
-    EventView,
     Health,
     MemoryNodeView,
     RefusedView,

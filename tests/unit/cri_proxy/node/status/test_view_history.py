@@ -15,12 +15,3 @@ async def test_the_history_has_decisions_and_ends_oldest_first(site: Site) -> No
     moments = [event.at_seconds for event in history.events]
     assert moments == sorted(moments)
     assert at_once(NodeView(site.node, name="worker-1").history_steps(float("inf"))).events == ()
-
-
-async def test_the_last_moves_are_shown_with_their_containers(site: Site) -> None:
-    a = await site.run("a", guaranteed("c", 1000))
-    row = site.node.context.ledger.holder(a.container_id("c"))
-    assert row is not None
-    site.node.context.journal.records.happened(row, "drifted", "another program wrote its cpuset")
-    (event,) = NodeView(site.node, name="worker-1").status().recent
-    assert (str(event), event.what, event.text) == (str(row.name), "drifted", "another program wrote its cpuset")
