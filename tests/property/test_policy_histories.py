@@ -160,7 +160,6 @@ class Renumbering:
         return NodeSet.of(self.nodes[n] for n in old)
 
     def request(self, old: Request) -> Request:
-        hints = (DeviceLocality(h.source, self.cpu_set(h.cpus), self.node_set(h.nodes)) for h in old.localities)
         previous = old.previous
         if previous is not None:
             previous = replace(
@@ -168,8 +167,12 @@ class Renumbering:
                 pool=self.pools[previous.pool] if previous.pool else "",
                 owned=self.cpu_set(previous.owned),
                 added=self.cpu_sets(previous.added),
+                near=self.localities(previous.near) if previous.near is not None else None,
             )
-        return replace(old, localities=tuple(hints), previous=previous)
+        return replace(old, localities=self.localities(old.localities), previous=previous)
+
+    def localities(self, old: tuple[DeviceLocality, ...]) -> tuple[DeviceLocality, ...]:
+        return tuple(DeviceLocality(each.source, self.cpu_set(each.cpus), self.node_set(each.nodes)) for each in old)
 
     def grant(self, old: Grant) -> Grant:
         return replace(

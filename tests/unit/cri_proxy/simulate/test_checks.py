@@ -57,5 +57,11 @@ def test_what_the_daemon_answers_itself_is_left_to_it(change: str) -> None:
     check(f"reconfigure: {change}")
 
 
-def test_every_option_that_needs_a_restart_is_a_key_of_the_top() -> None:
-    assert [k.key for k in known_options() if not k.option.is_reloadable and len(k.path) > 1] == []
+def test_a_group_of_options_needs_a_restart_as_a_whole_or_not_at_all() -> None:
+    fixed = {known.path[0] for known in known_options() if not known.option.is_reloadable}
+    assert [known.key for known in known_options() if known.option.is_reloadable and known.path[0] in fixed] == []
+
+
+def test_an_option_of_such_a_group_is_refused() -> None:
+    with pytest.raises(DocumentError, match="httpTLS cannot be reconfigured: it needs a restart"):
+        check("reconfigure: {httpTLS: {key: /k}}")
