@@ -1,28 +1,29 @@
 """An API server on a real socket with TLS: objects with versions, a token, and answers that a test scripts.
 
 It refuses what a real one would: a wrong token, a name that is taken, a version that is not the newest, a body that is
-no object of the path's kind.
+no object of the path's kind. Its threads end with it.
 """
 
-import asyncio
-import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-import h11
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from tests.testbed.certificates import Certificate
 
 TOKEN = "a-token"
-Plain = dict[str, object]
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+Plain = dict[str, Any]
 
 _KINDS = {
     "noderesourcetopologies": ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"),
     "events": ("events.k8s.io/v1", "Event"),
     "nodes": ("v1", "Node"),
+    "leases": ("coordination.k8s.io/v1", "Lease"),
 }
 
 
@@ -51,12 +52,14 @@ class Scripted:
 
 @dataclass
 class ApiServer:
-    """What it holds, by path, and what was asked."""
+    """What it holds, by path, and what was asked. ``refuse`` returns the status of a refusal, or 0."""
 
     token: str = TOKEN
     objects: dict[str, Plain] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     scripted: list[Scripted] = field(default_factory=list)
+    refuse: Callable[[str, str], int] = lambda method, path: 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
     version: int = 100
     port: int = 0
 
@@ -66,12 +69,12 @@ class ApiServer:
 
     def put(self, path: str, value: Plain) -> None:
         """Store an object as another client would."""
-        self.version += 1
-        metadata = value.setdefault("metadata", {})
-        assert isinstance(metadata, dict)
-        metadata["resourceVersion"] = str(self.version)
-        metadata.setdefault("uid", f"uid-{self.version}")
-        self.objects[path] = value
+        with self.lock:
+            self.version += 1
+            metadata = value.setdefault("metadata", {})
+            metadata["resourceVersion"] = str(self.version)
+            metadata.setdefault("uid", f"uid-{self.version}")
+            self.objects[path] = value
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Plain | bytes]:
         """The status, and the object or the text."""
@@ -81,6 +84,8 @@ class ApiServer:
             return said.status, _status(said.status, said.reason, said.message) if said.raw is None else said.raw
         if headers.get("authorization") != f"Bearer {self.token}":
             return 401, _status(401, "Unauthorized", "Unauthorized")
+        if status := self.refuse(method, path):
+            return status, _status(status, "", "refused by the test")
         value = json.loads(body) if body else {}
         kind = next((kind for name, kind in _KINDS.items() if name in path.split("/")), None)
         if kind is None:
@@ -95,7 +100,6 @@ class ApiServer:
 
     def _post(self, path: str, value: Plain, headers: Mapping[str, str]) -> tuple[int, Plain]:
         metadata = value["metadata"]
-        assert isinstance(metadata, dict)
         place = f"{path}/{metadata.get('name') or metadata['generateName'] + str(self.version)}"
         if place in self.objects:
             return 409, _status(409, "AlreadyExists", f"{place} already exists")
@@ -106,10 +110,7 @@ class ApiServer:
         metadata, found = value["metadata"], self.objects.get(path)
         if found is None:
             return _absent(path)
-        known = found["metadata"]
-        assert isinstance(metadata, dict)
-        assert isinstance(known, dict)
-        if metadata.get("resourceVersion") != known["resourceVersion"]:
+        if metadata.get("resourceVersion") != found["metadata"]["resourceVersion"]:
             return 409, _status(409, "Conflict", "the object has been modified")
         self.put(path, value)
         return 200, value
@@ -119,45 +120,64 @@ class ApiServer:
         if found is None:
             return _absent(path)
         assert headers["content-type"] == "application/strategic-merge-patch+json"
-        _merge_conditions(found, value)
-        return 200, found
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request and close."""
-        wire, body, head = h11.Connection(h11.SERVER), b"", None
-        while not isinstance(event := wire.next_event(), h11.EndOfMessage):
-            if event is h11.NEED_DATA:
-                wire.receive_data(await reader.read(65536))
-            elif isinstance(event, h11.Request):
-                head = event
-            elif isinstance(event, h11.Data):
-                body += event.data
-            else:  # the client has gone
-                writer.close()
-                return
-        assert head is not None
-        headers = {name.decode(): value.decode() for name, value in head.headers}
-        more = self.scripted[0].headers if self.scripted else {}
-        status, found = self.answer(head.method.decode(), head.target.decode(), headers, body)
-        content = found if isinstance(found, bytes) else json.dumps(found).encode()
-        plain = json.loads(body) if body else None
-        self.requests.append(Request(head.method.decode(), head.target.decode(), headers, plain, status))
-        fields = [("Content-Length", str(len(content))), *more.items()]
-        for event in (h11.Response(status_code=status, headers=fields), h11.Data(data=content), h11.EndOfMessage()):
-            writer.write(wire.send(event) or b"")
-        with contextlib.suppress(ConnectionError):
-            await writer.drain()
-        writer.close()
+        if value.get("metadata", {}).get("resourceVersion") not in (None, found["metadata"]["resourceVersion"]):
+            return 409, _status(409, "Conflict", "the object has been modified")
+        self.put(path, merged := _merged(found, value))
+        return 200, merged
 
 
-def _merge_conditions(found: Plain, patch: Plain) -> None:
-    status, wanted = found.setdefault("status", {}), patch["status"]
-    assert isinstance(status, dict)
-    assert isinstance(wanted, dict)
-    by_type = {each["type"]: each for each in status.get("conditions", [])}
-    for each in wanted["conditions"]:
-        by_type[each["type"]] = {**by_type.get(each["type"], {}), **each}
-    status["conditions"] = list(by_type.values())
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, api: ApiServer, tls: ssl.SSLContext) -> None:
+        super().__init__(("127.0.0.1", api.port), _Handler)
+        self.api = api
+        self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that does not trust us hangs up, which is what its test is about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 20
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        api = self.server.api
+        with api.lock:
+            more = api.scripted[0].headers if api.scripted else {}
+            status, found = api.answer(self.command, self.path, headers, body)
+            plain = json.loads(body) if body else None
+            api.requests.append(Request(self.command, self.path, headers, plain, status))
+            content = found if isinstance(found, bytes) else json.dumps(found).encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = _answer  # noqa: N815 - as http.server calls them
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is printed."""
+
+
+def _merged(base: Plain, patch: Plain) -> Plain:
+    """The object after a strategic merge patch; of lists, conditions are merged by type and others replaced."""
+    result = {key: value for key, value in base.items() if patch.get(key, "") is not None}
+    for key, value in patch.items():
+        there = result.get(key)
+        if isinstance(value, dict):
+            result[key] = _merged(there if isinstance(there, dict) else {}, value)
+        elif key == "conditions":
+            by_type = {each["type"]: each for each in there or ()}
+            by_type.update({each["type"]: {**by_type.get(each["type"], {}), **each} for each in value})
+            result[key] = list(by_type.values())
+        elif value is not None:
+            result[key] = value
+    return result
 
 
 def _absent(path: str) -> tuple[int, Plain]:
@@ -175,15 +195,19 @@ def _status(code: int, reason: str, message: str) -> Plain:
     }
 
 
-@asynccontextmanager
-async def api_server(certificate: Certificate, server: ApiServer | None = None) -> AsyncIterator[ApiServer]:
+@contextmanager
+def api_server(certificate: Certificate, api: ApiServer | None = None) -> Iterator[ApiServer]:
     """Serve on a free port of loopback, on the one of before where it had one."""
-    server = server or ApiServer()
+    api = api or ApiServer()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate.certificate, certificate.key)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", server.port, ssl=tls)
-    server.port = listening.sockets[0].getsockname()[1]
+    server = _Server(api, tls)
+    api.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
     try:
-        yield server
+        yield api
     finally:
-        listening.close()
+        server.shutdown()
+        thread.join()
+        server.server_close()

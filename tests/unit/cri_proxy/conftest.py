@@ -1,6 +1,6 @@
 """A certificate for all tests of a process, and an API server behind it with a pod's account."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 @pytest.fixture
-async def server(certificate: Certificate) -> AsyncIterator[ApiServer]:
-    async with api_server(certificate) as server:
+def server(certificate: Certificate) -> Iterator[ApiServer]:
+    with api_server(certificate) as server:
         yield server
 
 

@@ -12,16 +12,14 @@ from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.node_condition import NodeConditionPart
 from cri_proxy.exporter.pod_events import PodEventsPart
 from cri_proxy.exporter.topology import TopologyPart
-from cri_proxy.kube_api.access import access_of
-from cri_proxy.kube_api.client import ApiClient
 from cri_proxy.kubelet.lister.socket import UnaryServer
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
-from tests.fakes.api_server import api_server
-from tests.testbed.certificates import self_signed
+from tests.fakes.api_server import ApiServer
 from tests.testbed.wait import until
 from tests.unit.cri_proxy.daemon.scene import started, with_runtime
+from tests.unit.cri_proxy.kube_api.reach import client
 from tests.unit.cri_proxy.kubelet.service import KubeletService
 from tests.unit.cri_proxy.kubelet.service import pod as listed_pod
 
@@ -39,12 +37,12 @@ async def test_exporters_find_owners(tmp_path: Path) -> None:
     async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
         await with_runtime(scene)
         await scene.run_pod()
-        client = RuntimeClient(f"unix://{tmp_path}/pods/kubelet.sock")
-        answer = await client.unary("/v1.PodResourcesLister/List", b"", timeout_seconds=20)
+        lister = RuntimeClient(f"unix://{tmp_path}/pods/kubelet.sock")
+        answer = await lister.unary("/v1.PodResourcesLister/List", b"", timeout_seconds=20)
         (pod_found,) = podresources.ListPodResourcesResponse.FromString(answer).pod_resources
         (container,) = json.loads((await scene.get("/api/v1/status"))[1])["containers"]
         assert str(CpuSet.of(pod_found.containers[0].cpu_ids)) == container["exclusive"]
-        await client.close()
+        await lister.close()
         (tmp_path / "pods" / "kubelet.sock").unlink()
         assert await scene.readiness() == 503
     await of_kubelet.close()
@@ -90,51 +88,39 @@ async def test_a_file_for_schedulers_that_cannot_be_written_is_a_warning(tmp_pat
         assert await scene.readiness() == 200
 
 
-async def test_the_exporter_brings_what_this_daemon_has_to_the_cluster(tmp_path: Path) -> None:
-    account = tmp_path / "account"
-    account.mkdir()
-    certificate = self_signed(account)
-    (account / "token").write_text("a-token")
-    async with started(tmp_path) as scene, api_server(certificate) as server:
+async def test_the_exporter_brings_what_this_daemon_has_to_the_cluster(
+    tmp_path: Path, server: ApiServer, account: Path
+) -> None:
+    async with started(tmp_path) as scene:
         await with_runtime(scene)
         await scene.run_pod()
-        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
-        api, clock = ApiClient(access_of(None, pod, account)), SystemClock()
+        api, clock = client(server, account), SystemClock()
         await TopologyPart(AdminClient(scene.settings.admin_socket), api, clock, scene.log).step()
         (exported,) = server.objects.values()
         told = json.loads((await scene.get("/api/v1/node-topology"))[1])
         assert (exported["zones"], exported["attributes"]) == (told["zones"], told["attributes"])
 
 
-async def test_a_pod_that_this_daemon_refuses_gets_an_event(tmp_path: Path) -> None:
-    account = tmp_path / "account"
-    account.mkdir()
-    certificate = self_signed(account)
-    (account / "token").write_text("a-token")
-    async with started(tmp_path) as scene, api_server(certificate) as server:
+async def test_a_pod_that_this_daemon_refuses_gets_an_event(tmp_path: Path, server: ApiServer, account: Path) -> None:
+    async with started(tmp_path) as scene:
         await with_runtime(scene)
         with pytest.raises(CallFailed):
             for number in range(5):  # of 2 CPUs each, on 8
                 await scene.run_pod(f"web-{number}")
-        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
-        api, clock = ApiClient(access_of(None, pod, account)), SystemClock()
+        api, clock = client(server, account), SystemClock()
         await PodEventsPart(AdminClient(scene.settings.admin_socket), api, clock, scene.log).step()
         (event,) = server.objects.values()
         assert event["reason"] == "PlacementRefused"
         assert str(event["note"]).startswith("container c: ")
 
 
-async def test_the_exporter_says_on_the_node_whether_this_daemon_decides(tmp_path: Path) -> None:
-    account = tmp_path / "account"
-    account.mkdir()
-    certificate = self_signed(account)
-    (account / "token").write_text("a-token")
-    async with started(tmp_path) as scene, api_server(certificate) as server:
+async def test_the_exporter_says_on_the_node_whether_this_daemon_decides(
+    tmp_path: Path, server: ApiServer, account: Path
+) -> None:
+    async with started(tmp_path) as scene:
         path = f"/api/v1/nodes/{scene.settings.node_name}/status"
         server.put(path, {"kind": "Node", "status": {}})
-        pod = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
-        api = ApiClient(access_of(None, pod, account))
-        part = NodeConditionPart(AdminClient(scene.settings.admin_socket), api, SystemClock())
+        part = NodeConditionPart(AdminClient(scene.settings.admin_socket), client(server, account), SystemClock())
 
         async def told() -> list[tuple[str, str]]:
             await part.step()

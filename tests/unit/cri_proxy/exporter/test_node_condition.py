@@ -93,7 +93,7 @@ async def test_it_is_written_when_it_changes_and_now_and_then(scene: Scene) -> N
     await part.step()
     assert scene.patches() == 2
     condition = scene.condition()
-    assert condition["lastHeartbeatTime"] > condition["lastTransitionTime"]  # type: ignore[operator]  # texts
+    assert condition["lastHeartbeatTime"] > condition["lastTransitionTime"]
 
 
 async def test_what_degrades_the_daemon_is_the_message(scene: Scene) -> None:

@@ -13,9 +13,10 @@ from cri_proxy.installer.journal import InstallJournal, InstallPhase
 from cri_proxy.installer.machine import Check
 from cri_proxy.kube_api.lease import FAILURE, LeaseState, Turn
 from cri_proxy.kube_api.sync_client import BlockingClient
+from tests.fakes.api_server import LEASES, ApiServer
 from tests.fakes.installer_host import NoLog, Rig, rig
-from tests.fakes.kube_api import LEASES, Objects, served
 from tests.fakes.made_up_roots import looked_at
+from tests.unit.cri_proxy.kube_api.reach import served
 
 LEASE_PATH = f"{LEASES.format('kube-system')}/{LEASE}"
 READY = ClusterNode("install", True)
@@ -56,14 +57,14 @@ def test_what_comes_next(journal: InstallJournal | None, node: ClusterNode, held
 class Cluster:
     """Nodes by name, their hosts, and the objects of the API server."""
 
-    objects: Objects
+    server: ApiServer
     rigs: dict[str, Rig]
     client: BlockingClient
 
     def label(self, name: str, value: str, *, is_ready: bool = True) -> None:
         """Have this label at the Node, as a person does."""
         conditions = [{"type": "Ready", "status": "True" if is_ready else "False", "message": "down"}]
-        self.objects.put(
+        self.server.put(
             f"/api/v1/nodes/{name}",
             {"metadata": {"labels": {"cri-proxy.io/node": value}}, "status": {"conditions": conditions}},
         )
@@ -82,11 +83,11 @@ class Cluster:
 
     @property
     def holder(self) -> str:
-        return str(self.objects.by_path.get(LEASE_PATH, {}).get("spec", {}).get("holderIdentity", ""))
+        return str(self.server.objects.get(LEASE_PATH, {}).get("spec", {}).get("holderIdentity", ""))
 
     @property
     def failure(self) -> str:
-        return str(self.objects.by_path[LEASE_PATH]["metadata"].get("annotations", {}).get(FAILURE, ""))
+        return str(self.server.objects[LEASE_PATH]["metadata"].get("annotations", {}).get(FAILURE, ""))
 
     def is_installed(self, name: str) -> bool:
         return self.rigs[name].host.uses_proxy
@@ -95,10 +96,10 @@ class Cluster:
 @contextmanager
 def clustered(directory: Path, *names: str) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        objects = Objects()
-        account = stack.enter_context(served(objects, directory))
+        server = ApiServer()
+        account = stack.enter_context(served(server, directory))
         rigs = {name: stack.enter_context(rig("kubeadm")) for name in names}
-        cluster = Cluster(objects, rigs, BlockingClient(account))
+        cluster = Cluster(server, rigs, BlockingClient(account))
         for name in names:
             cluster.label(name, "install")
         yield cluster
@@ -126,7 +127,7 @@ def test_the_first_failure_stops_all_that_follow_until_a_person_has_looked(tmp_p
         assert [cluster.step(name) for name in ("n1", "n2", "n1", "n2")] == [Todo.INSTALL] + [Todo.WAIT] * 3
         assert "wait until the Node is Ready: not Ready" in cluster.failure
         assert cluster.holder == "n1" and not cluster.is_installed("n1") and not cluster.is_installed("n2")
-        del cluster.objects.by_path[LEASE_PATH]
+        del cluster.server.objects[LEASE_PATH]
         bad.is_refused = False
         assert [cluster.step(name) for name in ("n2", "n1")] == [Todo.INSTALL] * 2
         assert cluster.is_installed("n1") and cluster.is_installed("n2")
@@ -168,21 +169,21 @@ def test_a_holder_that_was_killed_keeps_its_turn_until_it_is_back(tmp_path: Path
 
 def test_without_an_api_server_what_was_begun_is_ended_and_nothing_is_begun(tmp_path: Path) -> None:
     with clustered(tmp_path, "n1") as cluster:
-        cluster.objects.refuse = lambda method, path: 503
+        cluster.server.refuse = lambda method, path: 503
         assert cluster.step("n1") is Todo.WAIT
         assert cluster.rigs["n1"].journal is None
-        cluster.objects.refuse = lambda method, path: 0
+        cluster.server.refuse = lambda method, path: 0
         cluster.rigs["n1"].host.system.is_refused = True
 
         def away() -> None:
             if cluster.is_installed("n1"):
-                cluster.objects.refuse = lambda method, path: 503
+                cluster.server.refuse = lambda method, path: 503
 
         cluster.rigs["n1"].host.observe = away
         assert cluster.step("n1") is Todo.WAIT  # the failure could not be told
         cluster.rigs["n1"].host.observe = lambda: None
         assert not cluster.is_installed("n1")
-        cluster.objects.refuse = lambda method, path: 0
+        cluster.server.refuse = lambda method, path: 0
         assert cluster.step("n1") is Todo.REPORT
         assert "not Ready" in cluster.failure and cluster.holder == "n1"
 

@@ -87,54 +87,46 @@ async def has_object(server: ApiServer) -> None:
 async def test_it_exports_until_it_is_told_to_end(
     tmp_path: Path, certificate: Certificate, number: signal.Signals
 ) -> None:
-    async with (
-        serving(tmp_path / "admin.sock", daemon()),
-        api_server(certificate) as server,
-        running(tmp_path, kubeconfig(tmp_path, certificate, server.port)) as child,
-    ):
-        await has_object(server)
-        child.send_signal(number)
-        assert await asyncio.wait_for(child.wait(), SECONDS) == 0
+    with api_server(certificate) as server:
+        config = kubeconfig(tmp_path, certificate, server.port)
+        async with serving(tmp_path / "admin.sock", daemon()), running(tmp_path, config) as child:
+            await has_object(server)
+            child.send_signal(number)
+            assert await asyncio.wait_for(child.wait(), SECONDS) == 0
 
 
 async def test_a_server_that_comes_back_is_told(tmp_path: Path, certificate: Certificate) -> None:
     server = ApiServer()
-    async with api_server(certificate, server):
+    with api_server(certificate, server):
         config = kubeconfig(tmp_path, certificate, server.port)
     async with serving(tmp_path / "admin.sock", daemon()), running(tmp_path, config) as child:
         assert child.stderr is not None
         assert json.loads(await child.stderr.readline())["event"] == "not_exported"
-        async with api_server(certificate, server):
+        with api_server(certificate, server):
             await has_object(server)
 
 
 async def test_once_ends_with_0_when_the_cluster_has_it(tmp_path: Path, certificate: Certificate) -> None:
-    async with (
-        serving(tmp_path / "admin.sock", daemon()),
-        api_server(certificate) as server,
-        running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once") as child,
-    ):
-        assert await asyncio.wait_for(child.wait(), SECONDS) == 0
+    with api_server(certificate) as server:
+        config = kubeconfig(tmp_path, certificate, server.port)
+        async with serving(tmp_path / "admin.sock", daemon()), running(tmp_path, config, "--once") as child:
+            assert await asyncio.wait_for(child.wait(), SECONDS) == 0
     assert [path.rsplit("/", 2)[-2] for path in server.objects] == ["noderesourcetopologies", "events"]
 
 
 @pytest.mark.parametrize(("option", "kind"), [("--no-events", "noderesourcetopologies"), ("--no-topology", "events")])
 async def test_each_part_can_be_left_out(tmp_path: Path, certificate: Certificate, option: str, kind: str) -> None:
-    async with (
-        serving(tmp_path / "admin.sock", daemon()),
-        api_server(certificate) as server,
-        running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once", option) as child,
-    ):
-        assert await asyncio.wait_for(child.wait(), SECONDS) == 0
+    with api_server(certificate) as server:
+        config = kubeconfig(tmp_path, certificate, server.port)
+        async with serving(tmp_path / "admin.sock", daemon()), running(tmp_path, config, "--once", option) as child:
+            assert await asyncio.wait_for(child.wait(), SECONDS) == 0
     assert [path.rsplit("/", 2)[-2] for path in server.objects] == [kind]
 
 
 async def test_once_ends_with_1_and_the_reason_when_it_has_not(tmp_path: Path, certificate: Certificate) -> None:
-    async with (
-        api_server(certificate) as server,
-        running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once") as child,
-    ):
-        _, text = await asyncio.wait_for(child.communicate(), SECONDS)
+    with api_server(certificate) as server:
+        async with running(tmp_path, kubeconfig(tmp_path, certificate, server.port), "--once") as child:
+            _, text = await asyncio.wait_for(child.communicate(), SECONDS)
     assert child.returncode == 1
     reasons = {json.loads(line)["what"]: json.loads(line)["reason"] for line in text.splitlines()}
     assert reasons.keys() == {"node topology", "events"}
