@@ -1,4 +1,4 @@
-"""Remember what people of a pod should hear: refusals, overcommitments and ignored wishes, the newest of them."""
+"""Remember the newest refusals, overcommitments, ignored annotations and ends of containers."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ class IncidentKind(StrEnum):
     REFUSED = "refused"  # it was not created
     OVERCOMMITTED = "overcommitted"  # it was created, with no CPU time booked for what it asks for
     IGNORED = "ignored"  # an annotation of it has no effect
+    ENDED = "ended"  # it has given its grant back
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Incidents:
     def __init__(self, clock: Clock) -> None:
         """Nothing has happened yet."""
         self._clock = clock
-        self._newest: deque[Incident] = deque(maxlen=KEPT)
+        self.newest: deque[Incident] = deque(maxlen=KEPT)
         self._count = 0
         self._began_seconds: Final = clock.now_seconds()
 
@@ -61,9 +62,9 @@ class Incidents:
         pod, container = request.pod, request.container.name
         now_seconds = self._clock.now_seconds()
         named = (pod.namespace, pod.name, pod.uid, container)
-        self._newest.append(Incident(self._count, now_seconds, kind, *named, text))
+        self.newest.append(Incident(self._count, now_seconds, kind, *named, text))
 
     def after(self, number: int, node: str) -> IncidentsAnswer:
         """Return those with higher numbers; ``node`` is the name of this one."""
-        newer = tuple(each for each in self._newest if each.number > number)
+        newer = tuple(each for each in self.newest if each.number > number)
         return IncidentsAnswer(node, self._began_seconds, newer)

@@ -81,7 +81,7 @@ class Journal:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
         self.records = records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
         self.counters = Counters(catalog.JOURNAL_ROWS)
-        self.incidents = Incidents(clock)
+        self.incidents, self.ended = Incidents(clock), Incidents(clock)  # no record may be left of those that ended
         self._faults: dict[str, tuple[float, int]] = {}  # by place: when the first was logged, and how many there were
 
     def decided(
@@ -275,7 +275,7 @@ class Journal:
     def released(self, row: Row, why: str) -> None:
         """Log, count and note a released grant."""
         self.counters.add(catalog.RELEASED)
-        self.records.released(row, why)
+        self.ended.add(IncidentKind.ENDED, row.grant.request, why)
         self._log.info(
             events.RELEASED,
             **_names(row.grant.request),

@@ -4,7 +4,7 @@ Records are kept for containers that have a row, and for the newest of those tha
 """
 
 import zlib
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -29,17 +29,6 @@ from policies.container_name import ContainerName
 # Records that are kept unpacked: 20 kB each, where a compressed one takes a third of one.
 UNPACKED = 4
 _WINDOW_BITS = 12  # 4 kB: about a record
-# Containers that have ended, of which no record may be left.
-ENDED = 256
-
-
-@dataclass(frozen=True, slots=True)
-class EndedContainer:
-    """A container that holds nothing any more: since when, and why."""
-
-    name: ContainerName
-    at_seconds: float  # since the epoch
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +95,6 @@ class Records:
         # Containers without a row, oldest first (the values mean nothing), and records by their last use.
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
         self._unpacked: OrderedDict[ContainerKey, decisions.DecisionRecord] = OrderedDict()
-        self._ended: deque[EndedContainer] = deque(maxlen=ENDED)
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
         """Load the records of earlier processes; one of this process takes precedence. Save from now on."""
@@ -216,14 +204,6 @@ class Records:
     def happened(self, row: Row, what: str, text: str) -> None:
         """Add an event that leaves the grant as it is; a repetition of the last one is counted."""
         self._add(row.grant, what, text)
-
-    def released(self, row: Row, why: str) -> None:
-        """Note that this container holds nothing any more; in memory only."""
-        self._ended.append(EndedContainer(row.name, self._clock.now_seconds(), why))
-
-    def ended(self) -> tuple[EndedContainer, ...]:
-        """Return the newest containers that have ended, the oldest first."""
-        return tuple(self._ended)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """Note that these containers have no row any more: the newest of them are kept, in memory only."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from cri_proxy.node.decision_log.records import EndedContainer
+from cri_proxy.node.decision_log.incidents import Incident
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.decision_views import EventView
 from cri_proxy.node.status.model import ReloadView
 from cri_proxy.state.decisions import DecisionRecord
 from policies.container_name import ContainerName
 
-ENDED = "ended"
 _NODE = ContainerName("", "", "")
 
 
@@ -23,13 +22,12 @@ def events_of(record: DecisionRecord, since_seconds: float) -> Iterator[EventVie
             yield _event(name, entry.at_seconds, entry.what, entry.text, entry.count, entry.last_at_seconds)
 
 
-def other_events(
-    ended: Iterable[EndedContainer], reload: ReloadView | None, since_seconds: float
-) -> Iterator[EventView]:
+def other_events(ended: Iterable[Incident], reload: ReloadView | None, since_seconds: float) -> Iterator[EventView]:
     """Yield the containers that have ended since then, and the last reload of the configuration."""
     for each in ended:
         if each.at_seconds >= since_seconds:
-            yield _event(each.name, each.at_seconds, ENDED, each.why)
+            name = ContainerName(each.namespace, each.pod, each.container)
+            yield _event(name, each.at_seconds, str(each.kind), each.text)
     if reload is not None and reload.at_seconds >= since_seconds:
         reason = f": {reload.reason}" if reload.reason else ""
         yield _event(_NODE, reload.at_seconds, "configuration", f"{reload.outcome}{reason}")

@@ -210,12 +210,12 @@ class NodeView:
 
     def history_steps(self, since_seconds: float) -> Steps[HistoryView]:
         """Return what has happened since then, oldest first; each step reads a record."""
-        records, last = self._node.context.journal.records, self._daemon.configuration()
-        others = list(other_events(records.ended(), last.last if last is not None else None, since_seconds))
+        journal, last = self._node.context.journal, self._daemon.configuration()
+        others = list(other_events(journal.ended.newest, last.last if last is not None else None, since_seconds))
         found: list[EventView] = []
         for key in tuple(self._names()):
             yield
-            if (record := records.get(key)) is not None:
+            if (record := journal.records.get(key)) is not None:
                 found += events_of(record, since_seconds)
         events = sorted([*found, *others], key=lambda event: event.at_seconds)
         return HistoryView(tuple(events), self._started_at_seconds)

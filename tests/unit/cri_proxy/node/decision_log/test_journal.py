@@ -204,6 +204,8 @@ def test_updates_failures_and_releases_name_the_container() -> None:
         (events.RELEASED, "a"),
         ("anything", None),
     ]
+    assert [(ended.container, ended.text) for ended in journal.ended.newest] == [("a", "exited")]
+    assert journal.incidents.after(0, "n1").incidents == ()
 
 
 def test_what_an_operator_must_see_is_louder_than_the_rest() -> None:

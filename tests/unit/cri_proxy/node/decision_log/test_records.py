@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.node.decision_log.records import ENDED, Records
+from cri_proxy.node.decision_log.records import Records
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, pack
@@ -216,11 +216,3 @@ def test_what_is_known_of_a_pod_goes_with_it() -> None:
     opened(kept, PLACED)
     kept.pods_gone({ROW.key.pod_uid})
     assert [key.pod_uid for key in kept.names()] == ["pod-2"]
-
-
-def test_the_newest_ended_containers_are_known() -> None:
-    kept = records()
-    for number in range(ENDED + 2):
-        kept.released(ROW, f"stopped {number}")
-    assert [each.why for each in kept.ended()] == [f"stopped {number}" for number in range(2, ENDED + 2)]
-    assert str(kept.ended()[0].name) == str(ROW.name)

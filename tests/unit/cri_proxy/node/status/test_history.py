@@ -1,11 +1,10 @@
 from dataclasses import replace
 
-from cri_proxy.node.decision_log.records import EndedContainer
+from cri_proxy.node.decision_log.incidents import Incident, IncidentKind
 from cri_proxy.node.status.history import events_of, other_events
 from cri_proxy.node.status.model import ReloadView
 from cri_proxy.state.decisions import HistoryEntry, Outcome
 from policies.base import Reason
-from policies.container_name import ContainerName
 from tests.fakes.views import decision_record
 
 DECIDED = 1_700_000_000.0
@@ -45,7 +44,7 @@ def test_a_restored_container_has_no_decision_to_tell() -> None:
 
 
 def test_ends_and_the_last_reload_are_events() -> None:
-    ended = (EndedContainer(ContainerName("d", "a", "c"), 5.0, "stopped"),)
+    ended = (Incident(1, 5.0, IncidentKind.ENDED, "d", "a", "u", "c", "stopped"),)
     reload = ReloadView(7.0, "rejected", "policy: unknown", "f.yaml", is_asked=False)
     found = [(event.pod, event.what, event.text) for event in other_events(ended, reload, 0)]
     assert found == [("a", "ended", "stopped"), ("", "configuration", "rejected: policy: unknown")]
