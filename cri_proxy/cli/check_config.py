@@ -73,12 +73,13 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         loaded = load_source(place, source)
         settings_for(loaded.config, config_path=loaded.path)
     except ConfigError as error:
-        return with_instead(ConfigReport(False, error.path, error.problem, error.line, error.key), place.path, admin)
+        found = ConfigReport(file=error.path, valid=False, error=error.problem, line=error.line, key=error.key)
+        return with_instead(found, place.path, admin)
     running = _answer(admin, "/api/v1/config")
     against = "defaults" if running is None else "daemon"
     old = config_json(Config()) if running is None else running
     changes = compare(old, config_json(loaded.config), loaded.given)
-    report = ConfigReport(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
+    report = ConfigReport(file=str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
     if not machine or machine == "host":
         report = with_device_files(report, loaded.config)
@@ -93,7 +94,8 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     if not report.valid:
         return report
     if against == "defaults" or machine:
-        return replace(report, hints=(*report.hints, *_unknown_requests(report, loaded.config)))
+        why = "no daemon of this node was asked" if against == "defaults" else "they run on another machine than this"
+        return replace(report, hints=(*report.hints, *_unknown_requests(report, loaded.config, why)))
     report = with_reserved(report, admin)
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
 
@@ -150,14 +152,14 @@ def with_reserved(report: ConfigReport, admin: Path) -> ConfigReport:
     return replace(report, warnings=(*report.warnings, *reserved_warning(running, CpuSet.parse(report.reserved))))
 
 
-def _unknown_requests(report: ConfigReport, config: Config) -> tuple[str, ...]:
-    """Return the sentence that the reserved CPUs may be too few, as no daemon was asked about the containers."""
+def _unknown_requests(report: ConfigReport, config: Config, why: str) -> tuple[str, ...]:
+    """Return the sentence that the reserved CPUs may be too few, as the containers on them are not known."""
     if not report.reserved or config.policy == "none":
         return ()
     has = f"the {1000 * len(CpuSet.parse(report.reserved))}m of the reserved CPUs {report.reserved}"
     return (
-        "the requests of containers in reserved namespaces such as kube-system are not known, as no daemon of this "
-        f"node was asked: if they are more than {has}, some of them share other CPUs",
+        f"the requests of containers in reserved namespaces such as kube-system are not known, as {why}: if they are "
+        f"more than {has}, some of them share other CPUs",
     )
 
 

@@ -56,13 +56,11 @@ PRINTED: dict[str, tuple[object, Text]] = {
     ),
     "capture": (capture.CaptureReport("a.tar.xz", 1, 2, 3, ("EIO sys/x",), "no CPU"), capture.render_report),
     "check-config": (
-        ConfigReport(
-            True, "a.yaml", warnings=("odd",), changes=(CHANGE,), machine="/", is_planned=True, moves=(MOVED,)
-        ),
+        ConfigReport(file="a.yaml", warnings=("odd",), changes=(CHANGE,), machine="/", is_planned=True, moves=(MOVED,)),
         check_config.render_report,
     ),
     "check-config of what is not valid": (
-        ConfigReport(False, "a.yaml", "no such key", 3, "pinCPU", instead="the last one"),
+        ConfigReport(file="a.yaml", valid=False, error="no such key", line=3, key="pinCPU", instead="the last one"),
         check_config.render_report,
     ),
 }

@@ -3,12 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from cri_proxy.bounded_yaml import Tree, word_at
-from cri_proxy.cli.layers.report import ConfigReport, resolve
+from cri_proxy.cli.layers.report import CheckedConfig, resolve
 from cri_proxy.cli.output import emit
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.layouts import config_objects, config_trees, layers
@@ -23,23 +23,11 @@ _DEFAULT: Final = "default"
 _MAX_BYTES: Final = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LayerReport:
-    """One configuration: ``layer`` is node.NAME, group.NAME, default, or cri-proxy for every node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReport(CheckedConfig):
+    """One configuration of several: ``layer`` is node.NAME, group.NAME, default, or cri-proxy for every node."""
 
-    ``line`` is 0 where the mistake is in no single one. ``available`` and ``reserved`` are CPU lists, '' without a
-    machine.
-    """
-
-    file: str
-    layer: str
-    valid: bool
-    error: str = ""
-    line: int = 0
-    key: str = ""
-    warnings: tuple[str, ...] = ()
-    available: str = ""
-    reserved: str = ""
+    layer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +54,7 @@ def check_all(path: Path, machine: str = "") -> Iterator[LayerReport]:
             of_file = tuple(_layers_of(file, text))
         except ConfigError as error:
             found = True
-            yield LayerReport(file, "", False, error.problem, error.line, error.key)
+            yield LayerReport(file=file, valid=False, error=error.problem, line=error.line, key=error.key)
             continue
         found = found or bool(of_file)
         names = {layer.name for layer in of_file}
@@ -118,6 +106,7 @@ def _checked(layer: _Layer, beside: set[str], machine: str) -> LayerReport:
     """Return the report of one configuration; ``beside`` are those of the file."""
     node = layer.name.removeprefix("node.") if layer.name.startswith("node.") else ""
     group = layer.name.removeprefix("group.") if layer.name.startswith("group.") else ""
+    report = LayerReport(file=layer.file, layer=layer.name)
     try:
         if not _is_layer(layer.name):
             near = similar(layer.name, [*beside - {layer.name}, _EVERY_NODE, _DEFAULT, "node.", "group."])
@@ -127,22 +116,9 @@ def _checked(layer: _Layer, beside: set[str], machine: str) -> LayerReport:
         loaded = load_trees(layer.trees, layer.file, node, group)
         settings_for(loaded.config, config_path=Path(layer.file))
     except ConfigError as error:
-        return LayerReport(layer.file, layer.name, False, error.problem, error.line, error.key)
-    warnings = (*loaded.warnings, *_never_used(layer.name, beside))
-    if not machine:
-        return LayerReport(layer.file, layer.name, True, warnings=warnings)
-    report = resolve(ConfigReport(True, layer.file, warnings=warnings), loaded.config, Path("/"), machine)
-    return LayerReport(
-        layer.file,
-        layer.name,
-        report.valid,
-        report.error,
-        report.line,
-        report.key,
-        report.warnings,
-        report.available,
-        report.reserved,
-    )
+        return replace(report, valid=False, error=error.problem, line=error.line, key=error.key)
+    report = replace(report, warnings=(*loaded.warnings, *_never_used(layer.name, beside)))
+    return resolve(report, loaded.config, Path("/"), machine) if machine else report
 
 
 def _require_name(layer: _Layer, name: str) -> None:

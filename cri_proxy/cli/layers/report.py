@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cri_proxy.config.cpus import CgroupCpus
 from cri_proxy.config.model import Config
@@ -31,38 +31,50 @@ class OptionChange:
     needs_restart: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigReport:
-    """The result of the check. ``file`` is the one that was chosen; ``against`` is ``defaults`` or ``daemon``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedConfig:
+    """A configuration and whether a start would take it. ``line`` is 0 where the mistake is in no single one.
 
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
-    CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would reject it now (''
-    = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
-    ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
-    ``cost_files`` are what the configuration's cost files list, in a sentence ('' = there are none or they were not
-    read), ``cost_problems`` why one of them, or the inventory, cannot be used, with file and line.
-    ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
-    them to ``old``; None where no daemon has answered what its command line sets. ``hints`` are what an operator may
-    want to consider; nothing is wrong.
+    CPU lists, '' without a machine or where the configuration is not valid. ``hints`` are what an operator may want to
+    consider; nothing is wrong.
     """
 
-    valid: bool
+    valid: bool = True
     file: str
     error: str = ""
     line: int = 0
     key: str = ""
     warnings: tuple[str, ...] = ()
-    against: str = "defaults"
-    changes: tuple[OptionChange, ...] = ()
     machine: str = ""
     available: str = ""
     reserved: str = ""
+    hints: tuple[str, ...] = ()
+
+
+Checked = TypeVar("Checked", bound=CheckedConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigReport(CheckedConfig):
+    """The result of the check of one. ``against`` is ``defaults`` or ``daemon``.
+
+    ``problem`` is why the running daemon would reject it now ('' = it would apply it, or was not asked), ``moves`` the
+    containers it would update; ``is_planned``: it has answered.
+    ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
+    ``cost_files`` are what the configuration's cost files list, in a sentence ('' = there are none or they were not
+    read), ``cost_problems`` why one of them, or the inventory, cannot be used, with file and line.
+    ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
+    them to ``old``; None where no daemon has answered what its command line sets.
+    """
+
+    against: str = "defaults"
+    changes: tuple[OptionChange, ...] = ()
     is_planned: bool = False
     problem: str = ""
     moves: tuple[PinningChange, ...] = ()
     instead: str = ""
     overridden: tuple[OptionChange, ...] | None = None
-    hints: tuple[str, ...] = ()
     cost_files: str = ""
     cost_problems: tuple[str, ...] = ()
 
@@ -72,7 +84,7 @@ class ConfigReport:
         return self.valid and not self.problem and not self.cost_problems
 
 
-def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") -> ConfigReport:
+def resolve(report: Checked, config: Config, root: Path, spec: str = "") -> Checked:
     """Return the report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
 
     The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.

@@ -151,14 +151,7 @@ def _huge_pages(nodes: Sequence[model.MemoryNodeView], colours: bool, width: int
         for node in nodes
         for pages in node.huge_pages
     ]
-    if not rows:
-        return []
-    rows = [Cells(header, ("dim",) * len(header)), *rows]
-    return layout(
-        rows,
-        column_widths(rows, scaled([len(name) for name in header], width), flexible=0, total=width),
-        colours=colours,
-    )
+    return _table(header, rows, colours, width)
 
 
 def _promises(view: model.MemoryNodeView | model.HugePageView) -> tuple[int, int]:
@@ -174,15 +167,20 @@ def _memory(nodes: Sequence[model.MemoryNodeView], colours: bool, width: int) ->
     if not any(node.containers for node in nodes):
         return []
     header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED HERE", "HERE OR ELSEWHERE", "CONTAINERS")
-    rows = [Cells(header, ("dim",) * len(header))]
+    rows = []
     for node in nodes:
         amounts = (about_bytes_text(node.memory_bytes), *map(_amount, _promises(node)))
         rows.append(Cells((f"{node.node}", node.kind, *amounts, str(node.containers))))
-    return layout(
-        rows,
-        column_widths(rows, scaled([len(name) for name in header], width), flexible=0, total=width),
-        colours=colours,
-    )
+    return _table(header, rows, colours, width)
+
+
+def _table(header: tuple[str, ...], rows: Sequence[Cells], colours: bool, width: int) -> list[str]:
+    """Return rows below a header that limits the columns, the first of which takes what is left; nothing for none."""
+    if not rows:
+        return []
+    rows = [Cells(header, ("dim",) * len(header)), *rows]
+    limits = scaled([len(name) for name in header], width)
+    return layout(rows, column_widths(rows, limits, flexible=0, total=width), colours=colours)
 
 
 def _devices(types: Sequence[model.DeviceUseView], colours: bool, width: int) -> list[str]:

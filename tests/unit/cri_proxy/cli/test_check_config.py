@@ -260,6 +260,8 @@ def test_what_system_containers_ask_for_is_said_to_be_unknown_where_no_daemon_is
 ) -> None:
     with served(tmp_path / "a.sock", FixedDaemon()):
         report = check(path, tmp_path / ("a.sock" if daemon else "b.sock"), machine=machine)
+    why = "they run on another machine than this" if daemon else "no daemon of this node was asked"
+    assert [hint for hint in report.hints if why in hint]
     hint = next(hint for hint in report.hints if "are not known" in hint)
     assert "if they are more than the 1000m of the reserved CPUs 0," in hint
     for text in ("adopt: leave", f"{TEXT}policy: {{Active: none}}"):

@@ -100,8 +100,9 @@ def test_the_exit_status_is_for_ci_and_json_has_it_all(
 
 
 def test_a_mistake_is_told_with_file_line_and_key() -> None:
-    wrong = LayerReport("c.yaml", "group.a", False, "unknown option", 7, "polici")
-    assert render_layers((wrong, LayerReport("c.yaml", "default", True, warnings=("old name",)))).splitlines() == [
+    wrong = LayerReport(file="c.yaml", layer="group.a", valid=False, error="unknown option", line=7, key="polici")
+    good = LayerReport(file="c.yaml", layer="default", warnings=("old name",))
+    assert render_layers((wrong, good)).splitlines() == [
         "group.a: not valid: c.yaml:7: polici: unknown option",
         "c.yaml: default: valid",
         "  warning: old name",

@@ -5,7 +5,7 @@ from cri_proxy.cli.layers.report import ConfigReport, resolve, without_cgroup
 from cri_proxy.config.load import parse_config
 
 MACHINE = "{packages: 1, cores: 4, threads: 2}"
-REPORT = ConfigReport(True, "c.yaml")
+REPORT = ConfigReport(file="c.yaml")
 
 
 def test_the_cpus_are_those_of_the_machine() -> None:
