@@ -66,7 +66,7 @@ class MachineDevices:
         self.accelerators: Final = accelerators_of(machine, devices.devices, devices.registered)
         self._every = reduce(or_, self.masks, 0)
         self._addresses = {device.key: device.path.bus for device in devices.devices}
-        self._nowhere = frozenset(address for device in devices.devices for address in _addresses_nowhere(device))
+        self._nowhere = frozenset(name for device in devices.devices for name in _names_nowhere(device))
 
     def distance(self, one: int, other: int) -> int:
         """Return the distance of two NUMA nodes, 255 where the machine lacks one of them."""
@@ -130,9 +130,10 @@ class MachineDevices:
         return DeviceLocality(grant.source, near, NodeSet(at), devices=(address,) if address else ())
 
 
-def _addresses_nowhere(device: InventoryDevice) -> Iterator[str]:
-    """Yield the PCI addresses of a device without a node, and of its virtual functions."""
+def _names_nowhere(device: InventoryDevice) -> Iterator[str]:
+    """Yield the names that places have of a device without a node: its source, its PCI address, those of its VFs."""
     if device.is_nowhere:
+        yield f"{device.kind}/{device.minor}"
         yield from filter(None, (device.path.bus, *(vf.bus for group in device.vf_groups for vf in group.vfs)))
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from policies.base import DeviceLocality
 from policies.device_grants import DeviceGrant
 from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from policies.topology_aware.supply.machine_devices import MachineDevices
@@ -56,3 +57,13 @@ def test_a_device_is_known_by_its_pci_address_and_a_virtual_function_by_its_own(
         ("0000:3b:00.0",),
         ("0000:3b:00.2",),
     ]
+
+
+def test_a_device_at_no_node_draws_to_none_however_a_place_names_it() -> None:
+    gpu = InventoryDevice("gpu", 3, path=PciePath(bus="0000:3b:00.0"), is_nowhere=True)
+    found = MachineDevices(MACHINE, DeviceInventory((gpu, InventoryDevice("gpu", 4))))
+    said = [
+        DeviceLocality("podresapi:nvidia.com/gpu/a", CpuSet(), NodeSet.of([1]), devices=(name,))
+        for name in ("0000:3b:00.0", "gpu/3", "gpu/4")
+    ]
+    assert found.somewhere(tuple(said)) == (said[2],)
