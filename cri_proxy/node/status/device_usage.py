@@ -66,12 +66,13 @@ def _view(
         units, memory = units + of_core, memory + of_memory
     used = max(Fraction(units), memory) if device.kind == GPU else Fraction(units)
     vfs = {vf.bus for group in device.vf_groups for vf in group.vfs}
+    is_cut = bool(device.parts) or (device.kind == GPU and any(part.vf for _, part in held))
     return InventoryDeviceView(
         *key,
         device.numa,
         device.pcie or "",
         device.is_healthy,
-        free=0 if device.parts else max(0, int(WHOLE - used)),
+        free=0 if is_cut else max(0, int(WHOLE - used)),
         vfs=len(vfs),
         free_vfs=len(vfs - {part.vf for _, part in held}),
         holders=holders,

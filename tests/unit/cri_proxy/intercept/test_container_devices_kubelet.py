@@ -131,7 +131,7 @@ async def test_a_gpu_of_which_the_kubelet_gives_a_part_is_given_to_nobody_else()
         assert held(site, second.container_id("c"))[0] == "gpu 1"
         view = NodeView(site.node, name="n").status()
         assert [(each.free, [h.vf for h in each.holders]) for each in view.inventory if each.type == "gpu"] == [
-            (99, ["0:1"]),
+            (0, ["0:1"]),
             (0, [""]),
         ]
         with pytest.raises(CallFailed, match=r"parts of it \(MIG\) are in use: 0:1"):

@@ -47,6 +47,14 @@ def test_a_gpu_that_is_cut_into_parts_is_not_free() -> None:
         assert [(state_of(view), view.free) for view in views] == [(state, 0), ("free", 100)]
 
 
+def test_a_gpu_of_which_the_kubelet_gave_a_part_is_not_free() -> None:
+    held = grant("a/c", DeviceGrant("gpu", 0, 1, "0:1", is_given=True), DeviceGrant("rdma", 0, 1, "0000:11:00.1"))
+    views = {
+        (view.type, view.minor): view.free for view in inventory_views(JoinedDevices(two_pairs()), Allocations((held,)))
+    }
+    assert views == {("gpu", 0): 0, ("gpu", 1): 100, ("rdma", 0): 99, ("rdma", 1): 100}
+
+
 def test_what_a_container_has_that_is_left_alone_is_held() -> None:
     left = DeviceHolding("default/a/c (left alone)", (DeviceGrant("gpu", 1, 100, is_given=True),))
     views = inventory_views(JoinedDevices(two_pairs()), Allocations(holdings=(left,)))
