@@ -16,7 +16,7 @@ from sysfs.gpu_partitions import KFD, with_partitions
 from sysfs.hugepages import OF_MACHINE, OF_NODE, count_paths
 from sysfs.model import Machine
 from sysfs.nodes import NODE, read_nodes
-from sysfs.pci import BUS, read_devices
+from sysfs.pci import BUS, VERBS_CLASS, read_devices
 from sysfs.reader import DirectoryTree, Tree, TreeReader
 
 ROOT_REMEDY = "--sysfs-root takes the directory that holds sys/ and proc/"
@@ -26,6 +26,8 @@ FILES = (
     *(f"{NODE}/{name}" for name in ("online", "has_cpu", "has_memory", "has_normal_memory")),
     f"{KFD}/generation_id",  # of GPUs in partitions
 )
+# A device that comes or goes on PCI; a NIC whose driver gives it verbs, or does not any more (bound to vfio).
+LISTINGS = (BUS, VERBS_CLASS)
 
 Fingerprint = tuple[str, ...]
 
@@ -54,7 +56,7 @@ def discover_tree(tree: Tree) -> Machine:
 
 
 def fingerprint(tree: Tree) -> Fingerprint:
-    """Return the content of each file, '' for a missing one, and PCI addresses. Equal ones mean an unchanged machine.
+    """Return the content of each file, '' for a missing one, and names of devices. Equal ones: an unchanged machine.
 
     Numbers of huge pages are among them: an operator may change these at any time, and the number of VFs, too.
     """
@@ -62,8 +64,9 @@ def fingerprint(tree: Tree) -> Fingerprint:
     none: list[int] = []
     nodes = reader.lenient(lambda path: reader.numbered(path, "node"), NODE, none)
     pages = [path for node in nodes for path in count_paths(reader, f"{NODE}/node{node}/{OF_NODE}")]
-    pci = " ".join(reader.lenient(reader.names, BUS, []))
-    return (pci, *(_content(tree, path) for path in (*FILES, *(pages if nodes else count_paths(reader, OF_MACHINE)))))
+    listed = (" ".join(reader.lenient(reader.names, path, [])) for path in LISTINGS)
+    files = (*FILES, *(pages if nodes else count_paths(reader, OF_MACHINE)))
+    return (*listed, *(_content(tree, path) for path in files))
 
 
 def _content(tree: Tree, path: str) -> str:

@@ -14,6 +14,7 @@ from sysfs.reader import TreeReader
 
 BUS = "sys/bus/pci/devices"
 DEVICES = "sys/devices"
+VERBS_CLASS = "sys/class/infiniband"
 VERBS = "infiniband"  # the directory of what a function is to the RDMA subsystem
 MAX_DEPTH = 32  # PCI has 256 buses; no machine nests switches nearly that deep
 
