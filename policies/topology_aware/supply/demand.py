@@ -36,7 +36,7 @@ class Demand:
     than asked for. ``strict_threads``: refuse rather than do without the cores.
     ``single_node``: refuse rather than use CPUs of several NUMA nodes.
     ``hides``: it only shares, and runs on one thread of each core, so that its pool needs a core per CPU asked for.
-    ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
+    ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 where it has none or owns CPUs.
     ``burst_level`` is how wide the pool should be for a container that may use all the CPU time it finds: Burstable
     without a limit, or best effort; None = no preference.
     ``shares_within``: shared CPUs, too, are those of the nodes that hints were merged to.
@@ -100,7 +100,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         shared_mcpu=mcpu - 1000 * asked,
         isolation=_isolation(request, options) if whole else Isolation.NO,
         levels_up=0 if whole else preferences.levels_up,
-        burst_mcpu=(request.cpu_limit_mcpu or 0) if qos is QosClass.BURSTABLE else 0,
+        burst_mcpu=(request.cpu_limit_mcpu or 0) if qos is QosClass.BURSTABLE and not whole else 0,
         conflict=_conflict(request, mcpu, reserved=False),
         burst_level=None if whole or qos is QosClass.GUARANTEED else _burst_level(request, options),
         threads=threads if whole else Threads.ANY,

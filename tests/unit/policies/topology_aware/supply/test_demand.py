@@ -49,6 +49,9 @@ def test_prefer_shared_false_makes_a_burstable_container_own_its_integer_part() 
 def test_only_who_owns_no_cpu_wants_a_pool_wide_enough_to_burst() -> None:
     assert demand(2500, BURSTABLE).burst_level is OPTIONS.unlimited_burst
     assert demand(2500, BURSTABLE, prefer_shared=False).burst_level is None
+    assert demand(2500, BURSTABLE, cpu_limit_mcpu=8000).burst_mcpu == 8000
+    assert demand(2500, BURSTABLE, cpu_limit_mcpu=8000, prefer_shared=False).burst_mcpu == 0
+    assert demand(2000, BURSTABLE, cpu_limit_mcpu=8000, require_isolated=True).burst_mcpu == 0
 
 
 def test_a_strict_wish_to_be_near_devices_means_nothing_without_devices() -> None:
