@@ -289,6 +289,6 @@ def kept_note(cpus: CpuSet, option: str) -> str:
 
 
 def device_cpus_refused(demand: Demand, kept: Reason) -> Reason:
-    """Only such CPUs are left."""
-    remedy = "keep fewer, or reserve them in the kubelet's configuration, so that pods without devices go elsewhere"
+    """Only such CPUs are left. To reserve them in the kubelet would keep pods with devices away as well."""
+    remedy = "share CPUs (prefer-shared-cpus: true), keep fewer, or taint the node for pods without devices"
     return replace(kept, text=f"wanted {wanted_text(demand)}; {kept.text}: {remedy}")

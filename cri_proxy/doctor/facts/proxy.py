@@ -20,6 +20,7 @@ from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.unit import DIRECTORIES
 from cri_proxy.private_files import shared_problem
 from cri_proxy.unix_socket import socket_path
+from policies.builder import build_policy
 from sysfs.cpuset import NodeSet
 from sysfs.discover import discover
 
@@ -175,6 +176,7 @@ def node_cpus(root: Path, config: Config) -> tuple[NodeCpus, HardwareFacts]:
     place = root / config.sysfs_root.lstrip("/")
     machine = discover(place)
     options = policy_options(config, machine, place).options
+    kept = build_policy(config.policy, machine, options).kept_cpus
     memory_bytes = sum(node.memory_bytes for node in machine.nodes)
     hardware = HardwareFacts(NodeSet.of(node.id for node in machine.nodes), len(machine.packages), memory_bytes)
-    return NodeCpus(machine.online, options.available, options.reserved, machine.isolated), hardware
+    return NodeCpus(machine.online, options.available, options.reserved, machine.isolated, kept), hardware

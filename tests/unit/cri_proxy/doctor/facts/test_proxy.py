@@ -197,3 +197,11 @@ def test_the_cpus_are_divided_as_the_configuration_says(tmp_path: Path) -> None:
         CpuSet.parse("6-7"),
         CpuSet.parse("0-7"),
     )
+
+
+def test_it_is_known_how_many_cpus_are_kept_beside_accelerators(tmp_path: Path) -> None:
+    gpu = {"address": "0000:18:00.0", "class": 0x030200, "node": 1}
+    write_tree(tmp_path, small_machine(cores=4, threads=1, pci=[gpu]))
+    options = "reservedResources: {cpu: 'cpuset:0'}\ntopologyAware: {DeviceCPUs: {keep: 3}}"
+    assert node_cpus(tmp_path, parse_config(options))[0].kept == CpuSet.parse("5-7")
+    assert not node_cpus(tmp_path, parse_config("reservedResources: {cpu: 'cpuset:0'}"))[0].kept

@@ -111,8 +111,9 @@ def test_an_owner_without_devices_is_refused_for_kept_cpus_and_learns_why() -> N
     assert refusal.reason.code == "device-cpus-kept"
     assert refusal.reason.text == (
         "wanted 7 exclusive CPUs; CPUs 6-7 are kept for containers that ask for a device (topologyAware.DeviceCPUs: "
-        "keep=2): keep fewer, or reserve them in the kubelet's configuration, so that pods without devices go elsewhere"
+        "keep=2): share CPUs (prefer-shared-cpus: true), keep fewer, or taint the node for pods without devices"
     )
+    assert placed(KEEPS.decide(Allocations(), request("a/c", 7000, prefer_shared=True)))
     assert rejected(KEEPS.decide(Allocations(), request("a/c", 9000))).reason.code == "cpu-full"  # without them too
 
 
