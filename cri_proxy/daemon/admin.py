@@ -69,10 +69,11 @@ def admin_server(parts: AdminParts, http: HttpAddress, log: Log) -> AdminServer:
     posts = {"/api/v1/plan": plan_route(parts.watchers.plan)} | {path: body_route(each) for path, each in asked.items()}
     feed = StatusFeed(parts.view, parts.clock, partial(parts.journal.failed_open, "status feed"))
     return AdminServer(
-        {**build_routes(parts.view), **page_routes(), **_exporter_routes(parts)},
+        {**build_routes(parts.view), **_exporter_routes(parts)},
         posts=posts,
         tcp_posts=_tcp_posts(posts[_MANIFESTS], parts.clock, log if parts.settings.config.extender else None),
         streams={"/api/v1/events": feed.events},
+        public=page_routes(),
         on_late_tcp=http.opened,
         guard=_tls_guard(parts.settings.config.http_tls, http),
     )

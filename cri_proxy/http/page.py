@@ -16,6 +16,7 @@ _TYPES: Final = {
 }
 _INDEX: Final = "index.html"
 FILES: Final = (
+    "ask.js",
     "changes.js",
     "explain.js",
     "icon.svg",
@@ -31,7 +32,7 @@ FILES: Final = (
 
 
 def page_routes() -> dict[str, Handler]:
-    """Return the GET handlers of the page by path: there is no other file than these."""
+    """Return the GET handlers of the page by path: no other file than these, and nothing of the node in them."""
     routes: dict[str, Handler] = {f"/page/{name}": partial(_file, name) for name in FILES}
     return routes | {"/": partial(_file, _INDEX)}
 

@@ -91,13 +91,15 @@ class AdminServer:
     """Serve one table of routes on every address that is opened.
 
     ``routes``, ``streams`` and ``posts`` are handlers by path, the last for the admin socket alone. A TCP address that
-    is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then. ``guard``: TCP is TLS.
+    is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then. ``guard``: TCP is TLS. The
+    ``public`` handlers by path are answered without its token too: they tell nothing of the node.
     """
 
     routes: Mapping[str, Handler]
     posts: Mapping[str, PostHandler] = field(default_factory=dict)
     tcp_posts: Posts = Posts()
     streams: Mapping[str, StreamHandler] = field(default_factory=dict)
+    public: Mapping[str, Handler] = field(default_factory=dict)
     on_late_tcp: Callable[[str], object] | None = None
     guard: Guard | None = None
     times: Times = _TIMES
@@ -237,7 +239,8 @@ class AdminServer:
         request = await connection.next_request(clients.connections.idle())
         if request is None:
             return False
-        if self.guard is not None and clients is self._others and not self.guard.admits(connection.authorization):
+        is_guarded = clients is self._others and request.path not in self.public
+        if self.guard is not None and is_guarded and not self.guard.admits(connection.authorization):
             raise BadRequest(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN, with a token of tokenFile")
         if request.path in self.streams and request.method == "GET":
             return await self._stream(connection, request, clients)
@@ -291,9 +294,10 @@ class AdminServer:
     def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response]:
         if problem := _misdirected(connection, request):
             return text_response(HTTPStatus.MISDIRECTED_REQUEST, problem)
-        handler = self.routes.get(request.path)
+        handler = self.public.get(request.path) or self.routes.get(request.path)
         if handler is None:
-            return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self.routes))}")
+            known = " ".join(sorted({**self.routes, **self.public}))
+            return text_response(HTTPStatus.NOT_FOUND, f"known here: {known}")
         return handler(request.query)
 
 

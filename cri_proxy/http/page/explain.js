@@ -1,5 +1,6 @@
 // What is told of a container: a card with explain's first sentence, and the whole explanation in a dialog.
 
+import { ask } from "./ask.js";
 import { bytes, clock, el, fullName, parseList, plural, unmetWords, useText } from "./words.js";
 import { keyOf } from "./model.js";
 
@@ -51,7 +52,7 @@ export class Explain {
 
   async ask(container) {
     const words = new URLSearchParams({ pod: container.pod_uid, container: container.name, namespace: container.namespace });
-    const answer = await fetch(`/api/v1/explain?${words}`);
+    const answer = await ask(`/api/v1/explain?${words}`);
     const { decisions = [] } = await answer.json();
     if (this.known.size >= MOST_KEPT) this.known.clear();
     const explained = decisions.length ? decisions[0] : null;

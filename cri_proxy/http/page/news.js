@@ -1,5 +1,6 @@
 // The line of what happened: moves, refusals, reloads; the newest first.
 
+import { ask } from "./ask.js";
 import { keyOf } from "./model.js";
 import { clock, el, fullName, useText } from "./words.js";
 
@@ -26,7 +27,7 @@ export class News {
   }
 
   async past() {
-    const answer = await fetch(`/api/v1/history?since=${Math.round(Date.now() / 1000) - PAST_SECONDS}`).catch(() => null);
+    const answer = await ask(`/api/v1/history?since=${Math.round(Date.now() / 1000) - PAST_SECONDS}`).catch(() => null);
     const { events = [] } = answer?.ok ? await answer.json() : {};
     for (const event of events.filter((each) => !USUAL.has(each.what)).slice(-MOST)) this.told(event);
     this.arrange();
@@ -101,7 +102,7 @@ export class News {
 
 async function lastEntry(container) {
   const words = new URLSearchParams({ pod: container.pod_uid, container: container.name, namespace: container.namespace });
-  const answer = await fetch(`/api/v1/explain?${words}`);
+  const answer = await ask(`/api/v1/explain?${words}`);
   const { decisions = [] } = await answer.json();
   return decisions[0]?.history.at(-1) ?? null;
 }

@@ -97,10 +97,9 @@ function choose(tab) {
   if (tab.id === "tab-plan" && model) plan.open();
 }
 
-function live(state, why) {
+function live(state, why = "") {
   byId("live").dataset.state = state;
-  byId("live").title = why;
-  setText(byId("live"), state);
+  setText(byId("live"), why ? `${state}: ${why}` : state);
 }
 
 for (const tab of document.querySelectorAll("[role=tab]")) {

@@ -1,5 +1,6 @@
 // The second tab: pod YAML goes to the daemon, which answers where it would land; drawn on a map of its own.
 
+import { ask } from "./ask.js";
 import { MachineMap } from "./map.js";
 import { el, parseList, plural } from "./words.js";
 
@@ -40,7 +41,7 @@ export class Plan {
     button.disabled = true;
     this.tell("…", "");
     try {
-      const answer = await fetch(`/api/v1/fit/manifests?${words}`, {
+      const answer = await ask(`/api/v1/fit/manifests?${words}`, {
         method: "POST", headers: { "Content-Type": "application/yaml" }, body: document.getElementById("yaml").value,
       });
       const isJson = (answer.headers.get("Content-Type") ?? "").startsWith("application/json");

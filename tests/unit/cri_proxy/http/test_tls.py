@@ -67,7 +67,8 @@ async def secured(
     site = Site((host, port), files)
     routes = {"/healthz": lambda query: text_response(200, "ok"), "/large": lambda query: text_response(200, LARGE)}
     guard = TlsGuard(files, site.problems.append, period_seconds=0.02)
-    server = AdminServer(routes, guard=guard, times=times or Times())
+    public = {"/": lambda query: text_response(200, "the page")}
+    server = AdminServer(routes, guard=guard, times=times or Times(), public=public)
     assert await server.listen_tcp(f"{host}:{port}") is None
     try:
         async with asyncio.timeout(20):
@@ -95,6 +96,12 @@ async def test_without_a_token_of_the_file_nothing_is_told(tmp_path: Path, made:
             200,
         ]
         assert await site.ask("/nowhere") == 401
+
+
+async def test_what_tells_nothing_of_the_node_is_answered_without_a_token(tmp_path: Path, made: Certificate) -> None:
+    async with secured(tmp_path, made, TOKEN) as site:
+        assert [await site.ask("/"), await site.ask("/?path=/healthz"), await site.ask("//healthz")] == [200, 200, 401]
+        assert await site.ask("/", token="a-wrong-token-000") == 200
 
 
 async def test_new_files_count_from_the_next_connection_on(tmp_path: Path, made: Certificate) -> None:
