@@ -26,7 +26,28 @@ class Loose:
 class Plain(Loose):
     pass
 
-@dataclass
+@dataclass(frozen=True)
+class Apart:
+    x: int
+    seen: int = field(default=0, compare=False)
+    hashed: int = field(default=0, hash=True)
+    compared: list = field(default_factory=list, hash=False)
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    x: int
+
+@dataclass(frozen=True)
+class Empty:
+    pass
+
+@dataclass(frozen=True)
+class Odd:
+    x: int
+    def __eq__(self, other):
+        return "odd"
+
+@dataclass(order=True)
 class Cycle:
     inner: object = None
 
@@ -48,7 +69,17 @@ lines = [
     *(said(lambda v=v: setattr(v, "x", 2)) for v in (Value(1), Wider(1), Loose(1), Plain(1))),
     *(said(lambda v=v: delattr(v, "x")) for v in (Value(1), Wider(1), Loose(1), Plain(1))),
     *(said(lambda v=v: added(v)) for v in (Loose(1), Plain(1))),
-    Value(1) == Value(1), hash(Value(1)) == hash(Value(1)), dataclasses.replace(Wider(1), y=(2,)), Plain(1).__dict__,
+    Value(1) == Value(1), hash(Value(1)) == hash(Value(1)), Value(1) != Value(1), Value(1) == Value(2), Value(1) == 1,
+    Wider(1, y=()) == Value(1), Value(1) == Wider(1), Plain(1) == Loose(1), Plain(1) == Plain(1),
+    len({Plain(1), Loose(1)}),
+    Apart(1, seen=2) == Apart(1), Apart(1, hashed=2) == Apart(1), Apart(1, compared=[2]) == Apart(1),
+    hash(Apart(1, seen=2)) == hash(Apart(1, compared=[2])) == hash((1, 0)), hash(Apart(1, hashed=2)) == hash((1, 2)),
+    hash(Value(1, "s")) == hash((1, "s")), hash(Wider(1)) == hash((1, "", ())), hash(Empty()) == hash(()),
+    Empty() == Empty(),
+    Same(1) == Same(1), hash(Same(1)) == hash((1,)), Odd(1) == 2, said(lambda: hash(Odd(1))) == hash((1,)),
+    said(lambda: hash(cycle)), Cycle(1) == Cycle(1), Cycle(1) < Cycle(2), Value.__eq__(Value(1), Value(1)),
+    *(f"{each.__name__} {each.__qualname__}" for each in (Value.__eq__, Value.__hash__, Apart.__eq__, Empty.__hash__)),
+    dataclasses.replace(Wider(1), y=(2,)), Plain(1).__dict__,
 ]
 """
 SHOWN = "print(*map(str, lines), sep='\\n')\n"
@@ -65,10 +96,12 @@ def test_shared_methods_do_what_those_of_python_do() -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="this Python makes methods in another way")
 def test_classes_share_them_and_nothing_keeps_a_copy_of_a_class() -> None:
-    shared = "all(getattr(Value, n) is getattr(Loose, n) for n in ('__setattr__', '__delattr__', '__repr__'))"
+    names = ("__setattr__", "__delattr__", "__repr__", "__eq__", "__hash__")
+    shared = f"[getattr(Value, n) is getattr(Loose, n) for n in {names}]"
     copies = "import gc; gc.collect(); names = [c.__name__ for c in gc.get_objects() if isinstance(c, type)]"
-    shown = f"{copies}\nprint({shared}, names.count('Value'))"
-    assert output(SHARING + CLASSES + shown) == "True 1\n"
+    shown = f"print(all({shared}))\nuse()\n{copies}\nprint({shared}, names.count('Value'))"
+    used = CLASSES.replace("cycle = Cycle()", "def use():\n    return {Value(1)} == {Value(1)}\n\ncycle = Cycle()")
+    assert output(SHARING + used.partition("lines =")[0] + shown) == "True\n[True, True, True, False, False] 1\n"
 
 
 # As ``cri-proxy run`` does it, up to its first decision.
