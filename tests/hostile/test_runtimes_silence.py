@@ -8,11 +8,12 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from tests.fakes.scripted_runtime import Gate
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
-from tests.hostile.node import MACHINE, AttackedNode, Place
+from tests.hostile.node import CONFIGURATION, MACHINE, AttackedNode, Place
 from tests.testbed.wait import until
 from tests.unit.cri_proxy.node.stage import background
 
 START = "StartContainer"
+ONE_POOL = ("--available-resources", f"cpu=cpuset:{MACHINE.packages[0].cpus}")
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
 
 
@@ -61,8 +62,7 @@ async def hanging(node: AttackedNode, name: str) -> tuple[str, Gate, asyncio.Tas
 
 async def test_starts_that_hang_one_after_another_leave_room_for_owners(place: Place) -> None:
     """Containers that share hang at their start, three of them created meanwhile: when one start ends, owners fit."""
-    options = ("--available-resources", f"cpu=cpuset:{MACHINE.packages[0].cpus}")
-    async with place.node(options=options) as node, node.under_attack():
+    async with place.node(options=ONE_POOL) as node, node.under_attack():
         first, gate, start = await hanging(node, "s")
 
         async def is_known() -> bool:
@@ -80,3 +80,20 @@ async def test_starts_that_hang_one_after_another_leave_room_for_owners(place: P
         assert all(view.cpus for view in status.containers)
         node.runtime.behave()
         await asyncio.gather(*starts)
+
+
+async def test_an_owner_starts_beside_the_first_start_that_hangs(place: Place) -> None:
+    """A start hangs and three sharers come after it: with ``sharersStartOn: part`` an owner of 2 CPUs does not wait."""
+    configuration = f"{CONFIGURATION}sharersStartOn: part\n"
+    async with place.node(options=ONE_POOL, configuration=configuration) as node, node.under_attack():
+        _, _, start = await hanging(node, "s")
+        for name in ("t", "u", "v"):
+            await node.kubelet.start(await created(node, name, SHARES))
+        owner = await created(node, "a", guaranteed("c", 2000))
+        async with asyncio.timeout(2 * CLEAR_SECONDS):
+            await node.kubelet.start(owner)
+        status = await node.daemon.admin.status()
+        assert not status.violations
+        assert all(view.cpus for view in status.containers)
+        node.runtime.behave()
+        await start
