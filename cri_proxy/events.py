@@ -34,6 +34,7 @@ NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
 DEVICES_MISSING: Final = "devices_missing"  # CDI files did not answer or are garbage: created without device nodes
+DEVICES_LEARNED: Final = "devices_learned"  # a running container has devices from others that it did not hold yet
 RUNTIME_CDI: Final = "runtime_cdi"  # how containers get CDI devices with this runtime: at start, and when it changes
 RUNTIME_CONFIG: Final = "runtime_config"  # the cgroup driver, answered in the place of a runtime that cannot
 CDI_IGNORED: Final = "cdi_ignored"  # the kubelet asks for CDI devices, and the runtime adds none

@@ -32,6 +32,7 @@ from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.locality import POD_WORKERS, LocalityLookup
 from cri_proxy.intercept.reader import Reader
+from cri_proxy.kubelet.late_devices import LateDevices
 from cri_proxy.kubelet.plugin_devices import RegisteredDevices
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
@@ -139,6 +140,7 @@ class Engine:
         node.adoption.use_claims(_claim_sources(lookup, pod_resources, node))
         applier = HostApplier(node, interceptor, reader_of, self._host, devices, self._built)
         self._watch_plugins(node, files.of_host, applier, closing)
+        _hold_late_devices(node, pod_resources, lookup)
         watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
@@ -319,6 +321,18 @@ def _claim_sources(lookup: LocalityLookup, pod_resources: PodResources, node: No
         return await pod_resources.told(request.pod, request.container.name)
 
     return ClaimSources(lookup.cdi.claim_variables, told_of, lookup.proofs)
+
+
+def _hold_late_devices(node: Node, pod_resources: PodResources, lookup: LocalityLookup) -> None:
+    """Hold what the kubelet has given to running containers, as far as their creation did not learn of it."""
+    coordinator = node.coordinator
+    late = LateDevices(
+        node.context,
+        coordinator,
+        lambda: pod_resources if coordinator.config.pod_resources else None,
+        lookup.proofs,
+    )
+    node.keep_doing(late.watch, "late devices")
 
 
 def _reader(lookup: LocalityLookup, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:

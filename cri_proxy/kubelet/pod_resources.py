@@ -6,7 +6,7 @@ not come in time, or does not parse, counts as none: it must not keep a containe
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 
 from google.protobuf.message import DecodeError, Message
@@ -30,6 +30,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.tasks import Tasks
 from policies.base import DeviceLocality, Pod
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet, NodeSet
 
 SERVICE = "/v1.PodResourcesLister/"
@@ -37,6 +38,7 @@ SOCKET = "pod-resources/kubelet.sock"  # below the kubelet's root directory
 BUDGET_SECONDS = 1.0  # for all queries about one pod
 # After a query without an answer the kubelet is not queried for this long.
 SILENCE_SECONDS = 30.0
+ANSWER_SECONDS = 5.0  # for a question that no container waits for
 KEPT_PODS = 512
 
 NOTHING = pb.PodResources()
@@ -72,6 +74,8 @@ class PodResources:
         self._silent_until_seconds = 0.0
         self._is_reported = False
         self._offers_get = True
+        self.has_missed = False
+        """Whether containers were created without its answer since it last answered about all of them."""
 
     def expect(self, pod: Pod) -> None:
         """Ask about a pod whose sandbox is about to be made: its containers follow."""
@@ -85,6 +89,21 @@ class PodResources:
         answer = self._answers.get(pod.uid)
         return NOTHING_TOLD if answer is None else told_devices(answer, container, self._known())
 
+    async def of_all(self) -> Mapping[ContainerName, ToldDevices]:
+        """Return its answer about all containers, for a question that no container waits for; empty without one."""
+        self.has_missed = False
+        try:
+            listed = await self._listed(ANSWER_SECONDS)
+        except (CallFailed, RuntimeUnavailable, FilesFailed, DecodeError):
+            self.has_missed = True  # that it is away is reported where containers wait for it
+            return {}
+        known = self._known()
+        return {
+            ContainerName(pod.namespace, pod.name, each.name): told_devices(pod, each.name, known)
+            for pod in listed.pod_resources
+            for each in pod.containers
+        }
+
     async def close(self) -> None:
         """Cancel what is under way."""
         await self._tasks.cancel()
@@ -92,6 +111,7 @@ class PodResources:
 
     def _ask(self, pod: Pod) -> asyncio.Task[None] | None:
         if self._clock.monotonic_seconds() < self._silent_until_seconds:
+            self.has_missed = True
             return None
         task = self._asked[pod.uid] = self._tasks.start(self._learn(pod), name=f"pod resources {pod.name}")
         while len(self._asked) > KEPT_PODS:
@@ -104,6 +124,7 @@ class PodResources:
             async with asyncio.timeout(self._budget_seconds):
                 answer = await self._resources_of(pod)
         except (CallFailed, RuntimeUnavailable, FilesFailed, TimeoutError, DecodeError) as error:
+            self.has_missed = True
             self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
             if not self._is_reported:
@@ -125,20 +146,23 @@ class PodResources:
         if self._offers_get:
             wanted = pb.GetPodResourcesRequest(pod_name=pod.name, pod_namespace=pod.namespace)
             try:
-                return pb.GetPodResourcesResponse.FromString(await self._call("Get", wanted)).pod_resources
+                answer = await self._call("Get", wanted, self._budget_seconds)
+                return pb.GetPodResourcesResponse.FromString(answer).pod_resources
             except CallFailed as error:
                 # A kubelet whose gate is closed says so with status UNKNOWN; other refusals are about this pod.
                 self._offers_get = not (error.code == Code.UNIMPLEMENTED or "disabled" in error.message)
-        listed = pb.ListPodResourcesResponse.FromString(await self._call("List", pb.ListPodResourcesRequest()))
+        listed = await self._listed(self._budget_seconds)
         found = (p for p in listed.pod_resources if (p.name, p.namespace) == (pod.name, pod.namespace))
         return next(found, NOTHING)
 
-    async def _call(self, method: str, message: Message) -> bytes:
+    async def _listed(self, within_seconds: float) -> pb.ListPodResourcesResponse:
+        answer = await self._call("List", pb.ListPodResourcesRequest(), within_seconds)
+        return pb.ListPodResourcesResponse.FromString(answer)
+
+    async def _call(self, method: str, message: Message, within_seconds: float) -> bytes:
         if self._look is not None:
             await self._look()
-        return await self._channel.unary(
-            SERVICE + method, message.SerializeToString(), timeout_seconds=self._budget_seconds
-        )
+        return await self._channel.unary(SERVICE + method, message.SerializeToString(), timeout_seconds=within_seconds)
 
 
 def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:

@@ -143,3 +143,14 @@ def test_claims_of_other_containers_do_not_count() -> None:
 def test_no_more_devices_of_claims_count_than_of_variables() -> None:
     many = [a_device(f"gpu-{number}", f"example.com/gpu={number}") for number in range(MAX_NAMES + 9)]
     assert len(told_devices(claimed(*many), "c0", NODES).cdi) == MAX_NAMES
+
+
+async def test_it_is_asked_about_all_containers_at_once_and_what_was_missed_is_known() -> None:
+    node = Asking(KubeletService(WEB, get="absent"))
+    assert await node.nodes() == "" and node.resources.has_missed
+    assert await node.resources.of_all() == {} and node.resources.has_missed
+    node.kubelet.get = "offered"
+    told = await node.resources.of_all()
+    assert {str(name): each.allocated for name, each in told.items()} == {"default/web/c0": ("example.com/nic/eth1",)}
+    assert not node.resources.has_missed
+    assert await node.nodes() == "" and node.resources.has_missed  # it is left alone for a while

@@ -1,0 +1,97 @@
+"""Hold the devices of running containers that the kubelet names only later, or of which a source names only later.
+
+Its answer may not have come in time for their creation; and an inventory is written, or a GPU gets its identifier from
+the driver, while pods run. Without this such a device would seem free as long as its container runs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from cri_proxy import events
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
+from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, needing_proof
+from cri_proxy.cri.devices.plugin_devices import with_named
+from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.sync.claims import ProofsOf
+from cri_proxy.state.rows import Row
+from policies.base import Grant
+from policies.device_grants import DeviceGrant, device_words, with_given
+from policies.devices import JoinedDevices
+
+POLL_SECONDS: Final = 60.0
+LOOK_SECONDS: Final = 5.0
+"""Of a new inventory is to be held what is in use, before pods ask for it; looking whether there is one is cheap."""
+
+
+class LateDevices:
+    """Compares what the kubelet has given to containers with what they hold."""
+
+    def __init__(
+        self,
+        context: Context,
+        coordinator: Coordinator,
+        kubelet: Callable[[], PodResources | None],
+        proofs_of: ProofsOf,
+    ) -> None:
+        """``kubelet`` returns its client; None where the configuration in force leaves the kubelet alone."""
+        self._context, self._coordinator = context, coordinator
+        self._kubelet, self._proofs_of = kubelet, proofs_of
+        self._seen: JoinedDevices | None = None
+
+    async def watch(self) -> None:
+        """Look at once, every minute, and soon after other devices are listed or an answer came too late."""
+        clock = self._context.clock
+        await self._coordinator.wait_ready()
+        while True:
+            await self.look()
+            due = clock.monotonic_seconds() + POLL_SECONDS
+            await clock.sleep(LOOK_SECONDS)
+            while not self._has_news() and clock.monotonic_seconds() < due:
+                await clock.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Ask once, and hold what containers have and do not hold; without an answer nothing changes."""
+        ledger = self._context.ledger
+        self._seen = ledger.policy.known
+        kubelet = self._kubelet()
+        if kubelet is None or not self._seen.pieces or not ledger.active():
+            return
+        told = await kubelet.of_all()
+        names = needing_proof(tuple(dict.fromkeys(name for each in told.values() for name, _ in each.cdi)))
+        proofs = await self._proofs_of(names) if names else NO_PROOFS
+        # No await from here on: rows and devices may be others than before the questions.
+        for row in tuple(self._rows()):
+            devices = _lacking(row.grant, told.get(row.name, NOTHING_TOLD), ledger.policy.known, proofs)
+            if devices:
+                self._hold(row, devices)
+
+    def _has_news(self) -> bool:
+        kubelet = self._kubelet()
+        has_missed = kubelet is not None and kubelet.has_missed
+        return has_missed or self._seen is not self._context.ledger.policy.known
+
+    def _rows(self) -> Iterator[Row]:
+        """Yield the containers that run or may; none of two with one name, as the kubelet tells no uid."""
+        active = self._context.ledger.active()
+        counts = Counter(row.name for row in active)
+        return (row for row in active if row.container_id and counts[row.name] == 1)
+
+    def _hold(self, row: Row, devices: tuple[DeviceGrant, ...]) -> None:
+        request = replace(row.grant.request, given=with_given(row.grant.request.given, devices))
+        grant = replace(row.grant, request=request, devices=with_given(row.grant.devices, devices))
+        changed = replace(row, grant=grant)
+        self._context.ledger.put(changed)
+        self._context.persistence.save_later([changed])
+        self._context.journal.noted_of(changed, events.DEVICES_LEARNED, devices=", ".join(device_words(devices)))
+
+
+def _lacking(grant: Grant, told: ToldDevices, joined: JoinedDevices, proofs: Proofs) -> tuple[DeviceGrant, ...]:
+    """Return the devices that the kubelet has given to this container and that it does not hold, under any name."""
+    given = with_named((), (name for name, _ in told.cdi), joined, told.allocated, proofs)
+    keys = {(device.key, device.vf) for device in grant.devices}
+    held = {piece for device in grant.devices for piece in joined.held(device)}
+    return tuple(each for each in given if (each.key, each.vf) not in keys and held.isdisjoint(joined.held(each)))

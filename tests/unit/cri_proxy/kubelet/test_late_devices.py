@@ -1,0 +1,143 @@
+"""Devices that the kubelet gave to running containers, and of which nothing was known when these were created."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.cri.devices.names import Proofs
+from cri_proxy.errors import CallFailed
+from cri_proxy.kubelet.late_devices import LateDevices
+from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.node.reconfigure import use_devices
+from cri_proxy.tasks import Tasks
+from policies.devices import EMPTY_INVENTORY, proved
+from sysfs.cpuset import NodeSet
+from tests.fakes.device_policy import two_pairs
+from tests.fakes.site import opened
+from tests.fakes.waiting import holds
+from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held
+from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
+from tests.unit.cri_proxy.kubelet.service import pod as told_pod
+
+BOTH = {"cri-proxy.io/device-resources": "nvidia.com/gpu=2"}
+GIVEN = told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]})
+
+
+class LateSite(InventorySite):
+    """A site with a kubelet that tells of these pods; ``service.get`` is how."""
+
+    def __init__(self, *pods: pb.PodResources) -> None:
+        super().__init__()
+        self.service = KubeletService(*pods)
+        self.proofs: Proofs = {}
+
+    async def open_late(self, *, is_asked: bool = True) -> LateDevices:
+        """Let containers ask this kubelet, and return what asks it later."""
+        known = NodeSet.parse("0-1")
+        kubelet = PodResources(self.service, self.clock, self.journal, known=lambda: known, budget_seconds=0.01)
+        self.interceptor.use_reader(replace(self.interceptor._reader, pod_resources=kubelet))
+        context, coordinator = self.node.context, self.node.coordinator
+        return LateDevices(context, coordinator, lambda: kubelet if is_asked else None, self._proofs_of)
+
+    async def _proofs_of(self, names: Sequence[str]) -> Proofs:
+        return {name: self.proofs[name] for name in names if name in self.proofs}
+
+
+async def test_a_device_is_held_once_a_silent_kubelet_answers() -> None:
+    async with opened(LateSite(GIVEN, told_pod("b", {}))) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        pod = await site.run("a", OWNS)
+        assert held(site, pod.container_id("c")) == []
+        await late.look()
+        assert held(site, pod.container_id("c")) == []
+        site.service.get = "offered"
+        await late.look()
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+        with pytest.raises(CallFailed, match=r"1 can be given \(gpu 0: in use\); held: gpu 0 by default/a/c"):
+            await site.run("b", OWNS, **BOTH)
+        await site.node.settle()
+        await site.open()  # a new process has it from the store
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+
+
+async def test_a_device_is_held_once_a_source_lists_it() -> None:
+    async with opened(LateSite(GIVEN)) as site:
+        use_devices(site.node, EMPTY_INVENTORY)
+        late = await site.open_late()
+        pod = await site.run("a", OWNS)
+        await late.look()
+        assert held(site, pod.container_id("c")) == []
+        use_devices(site.node, two_pairs())
+        await late.look()
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+
+
+async def test_the_device_of_a_claim_is_held_as_its_specification_proves_it() -> None:
+    name = "k8s.gpu.nvidia.com/claim=a-gpu-1"
+    told = told_pod("a", {"c": []})
+    claim = told.containers[0].dynamic_resources.add()
+    claim.claim_resources.add(device_name="gpu-1").cdi_devices.add(name=name)
+    async with opened(LateSite(told)) as site:
+        site.proofs = {name: (proved(["GPU-1"]),)}
+        late = await site.open_late()
+        site.service.get = "absent"
+        pod = await site.run("a", OWNS)
+        site.service.get = "offered"
+        await late.look()
+        assert held(site, pod.container_id("c")) == ["gpu 1"]
+
+
+async def test_a_container_holds_a_device_once_however_it_got_it() -> None:
+    """The kubelet tells by other names what it holds already, and there is nothing to change."""
+    async with opened(LateSite(told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]}))) as site:
+        late = await site.open_late()
+        pod = await site.run("a", OWNS, **ASKS)
+        before = site.row(pod.container_id("c"))
+        await late.look()
+        assert site.row(pod.container_id("c")) is before
+
+
+async def test_of_two_pods_of_one_name_neither_gets_the_devices_of_the_other() -> None:
+    """The kubelet tells no uid: a pod that is made again may be listed while its predecessor ends."""
+    async with opened(LateSite(GIVEN)) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        first = await site.run("a", OWNS)
+        second = await site.run_spec(replace(first.spec, uid="another"))
+        site.service.get = "offered"
+        await late.look()
+        assert [held(site, pod.container_id("c")) for pod in (first, second)] == [[], []]
+        await site.kubelet.remove_pod(first.sandbox_id)
+        await site.node.settle()
+        await late.look()
+        assert held(site, second.container_id("c")) == ["gpu 0"]
+
+
+async def test_where_the_operator_does_not_want_it_asked_the_kubelet_is_left_alone() -> None:
+    async with opened(LateSite(GIVEN)) as site:
+        late = await site.open_late(is_asked=False)
+        site.service.get = "absent"
+        await site.run("a", OWNS)
+        site.service.calls.clear()
+        await late.look()
+        assert site.service.calls == []
+
+
+async def test_it_looks_again_soon_after_an_answer_was_missed_or_devices_changed_else_each_minute() -> None:
+    async with opened(LateSite(GIVEN)) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        pod = await site.run("a", OWNS)
+        tasks = Tasks(lambda error: site.log.errors.append(repr(error)))
+        tasks.start(late.watch(), name="late devices")
+        await holds("it has asked in vain", lambda: "List" in site.service.calls)
+        site.service.get = "offered"
+        await holds("the device is held", lambda: held(site, pod.container_id("c")) == ["gpu 0"])
+        began = site.clock.monotonic_seconds()
+        count = site.service.calls.count("List")
+        await holds("it has asked again", lambda: site.service.calls.count("List") > count)
+        assert site.clock.monotonic_seconds() - began >= 55
+        await tasks.cancel()
