@@ -16,7 +16,13 @@ from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
 from cri_proxy.cri.devices.names import NO_PROOFS, CandidateNames, needing_proof
 from cri_proxy.cri.devices.pci_functions import FunctionsByAddress
-from cri_proxy.cri.devices.plugin_devices import Problems, given_devices, localities_once, names_of_plugin
+from cri_proxy.cri.devices.plugin_devices import (
+    Problems,
+    given_devices,
+    localities_once,
+    names_of_plugin,
+    node_paths,
+)
 from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts, own_functions
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -58,7 +64,7 @@ class ContainerDevices:
     ) -> tuple[tuple[DeviceGrant, ...], Problems]:
         """Return the devices that others chose for it; nothing is looked up on a node without any."""
         joined = self._ledger.policy.known
-        names = needing_proof(cdi_names(config)) if joined.pieces else ()
+        names = (*needing_proof(cdi_names(config)), *node_paths(config)) if joined.pieces else ()
         proofs = await reader.proofs_of(names) if names else NO_PROOFS
         return given_devices(config, joined, told.allocated, proofs)
 

@@ -81,12 +81,15 @@ class LocalityLookup:
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
 
     async def proofs(self, names: Sequence[str]) -> Proofs:
-        """Return the hardware behind these CDI names, as their specifications, the driver and sysfs prove it.
+        """Return the hardware behind these CDI names, or paths of device nodes, as files of the node prove it.
 
-        Within LOOK_SECONDS; of files that do not answer nothing is proved.
+        These are specifications, the driver and sysfs. Within LOOK_SECONDS; of those that do not answer nothing is
+        proved.
         """
+        paths = {name: (DeviceName("path", name),) for name in names if name.startswith("/")}
+        declared = [name for name in names if name not in paths]
         look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
-        behind = await look.behind(self.cdi, names)
+        behind = {**paths, **(await look.behind(self.cdi, declared) if declared else {})}
         every = each_once(each for found in behind.values() for each in found)
         gpus, numbers = await asyncio.gather(look.gpus(every), look.numbers(every))
         hardware = await look.hardware(every, gpus, numbers)

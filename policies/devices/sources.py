@@ -107,6 +107,10 @@ class JoinedDevices:
         kinds = {kind_of_proof(identity) for proof in proofs for identity in proof.identities}
         return tuple(piece for _, piece in here if kinds.isdisjoint(map(kind_of_proof, piece.identities)))[:1]
 
+    def behind(self, proofs: Sequence[ProvedDevice]) -> tuple[Piece, ...]:
+        """Return the pieces that files of the node prove to be behind something without a name of its own."""
+        return self._told((), proofs)
+
     def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
         """Return the pieces that are here by which the device of this grant is or was known.
 

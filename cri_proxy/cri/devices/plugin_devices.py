@@ -31,10 +31,21 @@ def given_devices(
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
-    names, RESOURCE/ID. ``proofs`` as in ``devices_named``.
+    names, RESOURCE/ID. ``proofs`` as in ``devices_named``, also of the device nodes: a device that nothing names is
+    known by them alone. These tell neither parts nor shares of it, so that it may be shared.
     """
     annotated, problems = annotated_devices(config.annotations)
-    return with_named(annotated, cdi_names(config), joined, allocated, proofs), problems
+    named = with_named(annotated, cdi_names(config), joined, allocated, proofs)
+    known = {grant.key for grant in named}
+    pieces = (piece for path in node_paths(config) for piece in joined.behind(proofs.get(path, ())))
+    nodes = {grant: None for grant in map(joined.given, dict.fromkeys(pieces)) if grant.key not in known}
+    found = (*named, *(replace(grant, is_shared=not grant.vf) for grant in nodes))
+    return tuple(sorted(found, key=_order)), problems
+
+
+def node_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
+    """Return the host paths of its device nodes, which device plugins name: no pod can ask for one."""
+    return tuple(dict.fromkeys(device.host_path for device in config.devices if device.host_path.startswith("/")))
 
 
 def with_named(

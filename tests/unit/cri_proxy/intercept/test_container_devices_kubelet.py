@@ -160,6 +160,24 @@ async def test_a_gpu_that_the_kubelet_names_by_a_number_is_the_one_that_its_spec
         assert held(site, made) == ["gpu 1"]
 
 
+async def test_a_device_of_which_a_plugin_names_the_node_alone_goes_to_no_pod_that_asks_by_annotation() -> None:
+    """As Habana's does, whose ids are serial numbers. It may give one GPU to several, which is its own matter."""
+    async with opened(InventorySite()) as site:
+        site.interceptor.use_reader(replace(site.interceptor._reader, proofs_of=counted_backwards))
+        made = []
+        for name in ("a", "b"):
+            spec = PodSpec(name, (OWNS,))
+            request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+            request.config.devices.add(host_path="/dev/accel/accel0", container_path="/dev/accel/accel0")
+            made.append(await site.kubelet.create_as(request))
+            await site.kubelet.start(made[-1])
+        assert [held(site, each) for each in made] == [["gpu 1"], ["gpu 1"]]
+        assert NodeView(site.node, name="n").status().held_twice == ()
+        assert held(site, (await site.run("c", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
+        with pytest.raises(CallFailed, match=r"gpu 0-1: in use"):
+            await site.run("d", OWNS, **ASKS)
+
+
 async def test_a_container_is_given_the_number_that_is_proved_to_be_its_gpu() -> None:
     async def declared(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(name for name in names if name in ("nvidia.com/gpu=0", "nvidia.com/gpu=1"))

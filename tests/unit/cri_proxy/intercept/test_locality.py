@@ -176,6 +176,14 @@ async def test_the_hardware_behind_a_cdi_name_is_what_its_specification_proves(t
     }
 
 
+async def test_the_hardware_behind_a_device_node_is_what_the_driver_tells(tmp_path: Path) -> None:
+    found = LocalityLookup(with_specification(tmp_path, ("4", ["/dev/nvidia0"])), PLAIN_THREADS)
+    assert await found.proofs(["/dev/nvidia0", "/dev/nvidiactl"]) == {
+        "/dev/nvidia0": (ProvedDevice(("0000:3b:00.0", "gpuaa")),),
+        "/dev/nvidiactl": (),
+    }
+
+
 @pytest.mark.parametrize("subject", ["sysfs", NVIDIA_FILES, "CDI specifications"])
 async def test_nothing_is_proved_by_files_that_do_not_answer(tmp_path: Path, subject: str) -> None:
     root = with_specification(tmp_path, ("0", ["/dev/nvidia0"]))
