@@ -22,6 +22,7 @@ from cri_proxy.config.option_groups import (
 )
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from policies.glob import is_like
 from policies.options import PolicyOptions, option
 from policies.registry import POLICIES
 from policies.topology_aware import SYSTEM_NAMESPACE, TopologyAwareOptions
@@ -134,7 +135,8 @@ class Config:
         ("kube-system", "gpu-operator", "nvidia-device-plugin"),
         "visibleDevicesNamespaces",
         "Namespaces (shell globs) whose containers keep NVIDIA_VISIBLE_DEVICES under visibleDevices: void: device "
-        "plugins, GPU feature discovery and monitoring see all GPUs by it",
+        "plugins, GPU feature discovery and monitoring see all GPUs by it. Devices of their claims (DRA, adminAccess) "
+        "are not held",
     )
     claims: Literal["honour", "ignore"] = option(
         "honour",
@@ -279,6 +281,10 @@ class Config:
         "This node's group. Only the command line's value chooses a file of a configuration directory",
         _NAME,
     )
+
+    def lets_watch(self, namespace: str) -> bool:
+        """Return whether containers of this namespace see devices that are in use: monitoring, device plugins."""
+        return any(is_like(namespace, glob) for glob in self.visible_devices_namespaces)
 
     @property
     def annotation_rules(self) -> AnnotationRules:

@@ -35,7 +35,6 @@ from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
 from policies.base import Request
 from policies.device_grants import DeviceGrant, by_place, cost_names
-from policies.glob import is_like
 
 
 class ContainerDevices:
@@ -51,7 +50,8 @@ class ContainerDevices:
     async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it, and those of them that it will lack."""
         joined, told = self._ledger.policy.known, found.told
-        given, problems = await self._given_devices(reader, config, told)
+        is_watching = self._coordinator.config.lets_watch(found.request.pod.namespace)
+        given, problems = await self._given_devices(reader, config, told, is_watching=is_watching)
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks or told.places):
             return found
@@ -60,13 +60,17 @@ class ContainerDevices:
         return replace(found, request=request, problems=(*found.problems, *problems))
 
     async def _given_devices(
-        self, reader: Reader, config: pb.ContainerConfig, told: ToldDevices
+        self, reader: Reader, config: pb.ContainerConfig, told: ToldDevices, *, is_watching: bool
     ) -> tuple[tuple[DeviceGrant, ...], Problems]:
-        """Return the devices that others chose for it; nothing is looked up on a node without any."""
+        """Return the devices that others chose for it; nothing is looked up on a node without any.
+
+        ``is_watching``: it holds none of its claims, as with adminAccess, of which the kubelet tells nothing.
+        """
         joined = self._ledger.policy.known
         names = (*needing_proof(cdi_names(config)), *node_paths(config)) if joined.pieces else ()
         proofs = await reader.proofs_of(names) if names else NO_PROOFS
-        return given_devices(config, joined, told.allocated, proofs)
+        watched = [name for name, _ in told.cdi] if is_watching else []
+        return given_devices(config, joined, told.allocated, proofs, watched)
 
     async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:
         """Return the CDI devices that the kubelet asks for, and of which none is added."""
@@ -117,8 +121,7 @@ class ContainerDevices:
         options = self._coordinator.config
         if options.visible_devices == "leave" or is_privileged(config):
             return False
-        keeps = any(is_like(request.pod.namespace, glob) for glob in options.visible_devices_namespaces)
-        return not keeps and has_nvidia_gpus(self._ledger.policy.devices)
+        return not options.lets_watch(request.pod.namespace) and has_nvidia_gpus(self._ledger.policy.devices)
 
     async def injection(
         self, reader: Reader, reservation: Reservation, config: pb.ContainerConfig

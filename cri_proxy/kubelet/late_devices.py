@@ -65,7 +65,10 @@ class LateDevices:
         proofs = await self._proofs_of(names) if names else NO_PROOFS
         # No await from here on: rows and devices may be others than before the questions.
         for row in tuple(self._rows()):
-            devices = _lacking(row.grant, told.get(row.name, NOTHING_TOLD), ledger.policy.known, proofs)
+            has = told.get(row.name, NOTHING_TOLD)
+            if self._coordinator.config.lets_watch(row.name.namespace):
+                has = replace(has, cdi=())
+            devices = _lacking(row.grant, has, ledger.policy.known, proofs)
             if devices:
                 self._hold(row, devices)
 

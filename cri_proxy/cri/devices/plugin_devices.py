@@ -5,7 +5,7 @@ annotations are those of its sandbox. Others the kubelet alone tells of: a plugi
 a pod can write too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
@@ -27,15 +27,18 @@ def given_devices(
     joined: JoinedDevices,
     allocated: Iterable[str] = (),
     proofs: Proofs = NO_PROOFS,
+    watched: Collection[str] = (),
 ) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
     names, RESOURCE/ID. ``proofs`` as in ``devices_named``, also of the device nodes: a device that nothing names is
-    known by them alone. These tell neither parts nor shares of it, so that it may be shared.
+    known by them alone. These tell neither parts nor shares of it, so that it may be shared. CDI names that are only
+    ``watched`` count for nothing.
     """
     annotated, problems = annotated_devices(config.annotations)
-    named = with_named(annotated, cdi_names(config), joined, allocated, proofs)
+    names = (name for name in cdi_names(config) if name not in watched)
+    named = with_named(annotated, names, joined, allocated, proofs)
     known = {grant.key for grant in named}
     pieces = (piece for path in node_paths(config) for piece in joined.behind(proofs.get(path, ())))
     nodes = {grant: None for grant in map(joined.given, dict.fromkeys(pieces)) if grant.key not in known}

@@ -249,7 +249,10 @@ class Adoption:
         if not joined.pieces:
             return request
         told = await self._claims.told_of(request)
-        names = tuple(dict.fromkeys((*cdi_names, *(name for name, _ in told.cdi))))  # CRI-O does not keep them
+        claimed = [name for name, _ in told.cdi]  # CRI-O does not keep them
+        names = tuple(dict.fromkeys((*cdi_names, *claimed)))
+        if self._config().lets_watch(request.pod.namespace):
+            names = tuple(name for name in names if name not in claimed)
         unproved = needing_proof(names)
         proofs = await self._claims.proofs_of(unproved) if unproved else NO_PROOFS
         return replace(request, given=with_named(request.given, names, joined, told.allocated, proofs))

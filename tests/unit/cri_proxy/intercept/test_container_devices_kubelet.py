@@ -11,6 +11,7 @@ from cri_proxy.cri.devices.names import Proofs
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import PodSpec, create_request
 from cri_proxy.errors import CallFailed
+from cri_proxy.kubelet.pod_resources import told_devices
 from cri_proxy.metrics import catalog
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.status.view import NodeView
@@ -18,8 +19,10 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
 from policies.base import DeviceLocality, Request
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath, proved
+from sysfs.cpuset import NodeSet
 from tests.fakes.scripted_cdi import ScriptedCdi
 from tests.fakes.site import opened
+from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held, variables
 from tests.unit.cri_proxy.kubelet.service import devices
 from tests.unit.cri_proxy.kubelet.service import pod as told_pod
@@ -158,6 +161,33 @@ async def test_a_gpu_that_the_kubelet_names_by_a_number_is_the_one_that_its_spec
         assert held(site, (await site.run("b", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
         await site.open()
         assert held(site, made) == ["gpu 1"]
+
+
+@pytest.mark.parametrize(("namespace", "holds"), [("default", ["gpu 1"]), ("kube-system", [])])
+async def test_what_monitoring_claims_it_does_not_hold(namespace: str, holds: list[str]) -> None:
+    """A claim with adminAccess is for devices that others use, and the kubelet does not tell which claims are."""
+    name = "nvidia.com/gpu=0"
+    told = told_pod("a", {"c": []})
+    told.namespace = namespace
+    claim = told.containers[0].dynamic_resources.add()
+    claim.claim_resources.add(device_name="gpu-1").cdi_devices.add(name=name)
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told)
+        site.interceptor.use_reader(replace(site.interceptor._reader, proofs_of=counted_backwards))
+        spec = PodSpec("a", (OWNS,), namespace=namespace)
+        request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        request.config.CDI_devices.add(name=name)
+        made = await site.kubelet.create_as(request)
+        await site.kubelet.start(made)
+        assert held(site, made) == holds
+
+        async def told_of(_: Request) -> ToldDevices:
+            return told_devices(told, "c", NodeSet.of([0, 1]))
+
+        site.claims, site.store = ClaimSources(told_of=told_of, proofs_of=counted_backwards), MemoryStore()
+        site.runtime.node.containers[made].config.annotations.clear()  # as of one from before cri-proxy
+        await site.open()
+        assert held(site, made) == holds
 
 
 async def test_a_device_of_which_a_plugin_names_the_node_alone_goes_to_no_pod_that_asks_by_annotation() -> None:

@@ -75,19 +75,21 @@ async def test_a_device_is_held_once_a_source_lists_it() -> None:
         assert held(site, pod.container_id("c")) == ["gpu 0"]
 
 
-async def test_the_device_of_a_claim_is_held_as_its_specification_proves_it() -> None:
+@pytest.mark.parametrize(("namespace", "holds"), [("default", ["gpu 1"]), ("kube-system", [])])
+async def test_the_device_of_a_claim_is_held_as_its_specification_proves_it(namespace: str, holds: list[str]) -> None:
     name = "k8s.gpu.nvidia.com/claim=a-gpu-1"
     told = told_pod("a", {"c": []})
+    told.namespace = namespace
     claim = told.containers[0].dynamic_resources.add()
     claim.claim_resources.add(device_name="gpu-1").cdi_devices.add(name=name)
     async with opened(LateSite(told)) as site:
         site.proofs = {name: (proved(["GPU-1"]),)}
         late = await site.open_late()
         site.service.get = "absent"
-        pod = await site.run("a", OWNS)
+        pod = await site.run("a", OWNS, namespace=namespace)
         site.service.get = "offered"
         await late.look()
-        assert held(site, pod.container_id("c")) == ["gpu 1"]
+        assert held(site, pod.container_id("c")) == holds
 
 
 async def test_a_container_holds_a_device_once_however_it_got_it() -> None:
