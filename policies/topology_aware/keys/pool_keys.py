@@ -63,7 +63,6 @@ class FixedScores:
         """Take the input of a placement."""
         self._context = context
         self.affinity = _affinities(context)
-        self.burst: dict[int, int] = {}
         self.memory: dict[int, MemoryOffer] = {}
         self.distance: dict[int, float] = {}
 
@@ -83,7 +82,6 @@ class FixedScores:
         distances = memory_distances(supply.memory, request, pools, zones)
         for pool, offer, distance in zip(pools, offers, distances, strict=True):
             self.memory[pool.index], self.distance[pool.index] = offer, distance
-            self.burst[pool.index] = burst_rank(self._context.tree, pool, self._context.demand.burst_level)
 
 
 class PoolKeys(dict[int, Key]):
@@ -162,19 +160,14 @@ class PoolKeys(dict[int, Key]):
         i, context, load, filling, fixed = pool.index, self._context, self.load, self._filling, self._fixed
         demand, offer, memory = context.demand, self._offers[i], fixed.memory[i]
         packs, siblings = filling.strategy is PoolStrategy.PACK, self._siblings if offer.sliced else ()
-        fits, previous, isolated, affinity, hints, hint_distance = self.head(pool)
+        head = self.head(pool)
         return Key(
-            fits=int(fits and _may_be_here(context, memory)),
-            previous=previous,
-            isolated=isolated,
-            affinity=affinity,
-            hints=hints,
-            hint_distance=hint_distance,
+            *head._replace(fits=int(head.fits and _may_be_here(context, memory))),
             memory=memory.room,
             hugepages=memory.huge_pages,
             memory_suits=2 * memory.kinds + memory.holds_limit,
             # A container has a limit to burst to, or a level, or none of them.
-            width=self._widths[i] or fixed.burst[i],
+            width=self._widths[i] or burst_rank(context.tree, pool, demand.burst_level),
             crowded=0 if demand.whole or packs else -load.crowding(i),
             near_memory=0 - fixed.distance[i],  # no -0.0
             priority=self._priority[i],
@@ -185,7 +178,7 @@ class PoolKeys(dict[int, Key]):
             choice=filling.choice(pool, offer),
             squeezed=-self._squeezed(pool, offer.sliced) if offer.sliced else 0,
             pod=0,
-            expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
+            expected=min(demand.burst_mcpu, load.idle(i)),
             spares=-int(bool(pool.cpus & self._beside)),
             quiet=-_load_after(load, i, demand, offer),
             left=filling.left(pool, offer),
@@ -221,20 +214,20 @@ def _beside_accelerators(context: PlacementContext) -> int:
 def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
     """Return per pool how much of the CPU limit the shared set has; seven eighths are as good: load decides then.
 
-    So is a pool that reserved CPUs alone make narrow, where the container can expect as much CPU time as in any wide
-    enough one of the same depth.
+    So is a pool that is narrow though nothing of it is owned, as where CPUs are reserved, if the container can expect
+    as much CPU time there as in any wide enough one of the same depth.
     """
     limit, pools, shared = context.demand.burst_mcpu, context.tree.pools, context.supply.shared
+    if not limit:
+        return (0,) * len(pools)
     widths = [min(1000 * cpus.bit_count(), limit) for cpus in shared]
-    is_wide = [8 * width >= 7 * limit for width in widths]
+    wide = [pool for pool, width in zip(pools, widths, strict=True) if 8 * width >= 7 * limit]
     most: dict[int, int] = {}  # by depth
-    for pool in pools if limit else ():
-        if is_wide[pool.index]:
-            most[pool.depth] = max(most.get(pool.depth, 0), load.idle(pool.index))
-    for pool in pools if limit else ():
-        is_unowned = shared[pool.index] == pool.sharable
-        if is_wide[pool.index] or (is_unowned and load.idle(pool.index) >= most.get(pool.depth, limit)):
-            widths[pool.index] = limit
+    for pool in wide:
+        most[pool.depth] = max(most.get(pool.depth, 0), load.idle(pool.index))
+    unowned = (pool for pool in pools if shared[pool.index] == pool.sharable and pool.depth in most)
+    for pool in (*wide, *(pool for pool in unowned if load.idle(pool.index) >= most[pool.depth])):
+        widths[pool.index] = limit
     return tuple(widths)
 
 
