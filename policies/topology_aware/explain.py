@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from policies.base import Grant, Ranked, Reason, Rejected
 from policies.hardware.pools import Pool
-from policies.preferences import PoolStrategy, Threads
+from policies.preferences import Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
@@ -14,7 +14,6 @@ from policies.topology_aware.cpus.retained import keeps_enough
 from policies.topology_aware.keys.score import MOST_SHOWN, WHY_WORSE, Key
 from policies.topology_aware.locality.devices import far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
-from policies.topology_aware.packing import strategy_of
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
@@ -61,7 +60,7 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     here = ranking.keys[found.best]
     second = next((i for i in ranking.best_first() if ranking.keys[i] < here), None)
     runner_up = pools[second].name if second is not None else ""
-    why_next = _why_worse(context, ranking, second, found.best) if second is not None else ""
+    why_next = _why_worse(ranking, second, found.best) if second is not None else ""
     gives = reasons.given_text(offer.sliced, offer.isolated, context.demand.shared_mcpu)
     why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, why_next))
     return tuple(why)
@@ -98,15 +97,12 @@ def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int
         return f"is {_why_unfit(context, ranking, pool)}"
     if ranking.keys[pool] > ranking.keys[chosen]:
         return "could not give what is asked after all"
-    return _why_worse(context, ranking, pool, chosen)
+    return _why_worse(ranking, pool, chosen)
 
 
-def _why_worse(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
+def _why_worse(ranking: Ranking, pool: int, chosen: int) -> str:
     """Return in what the chosen pool is better than this one, as the end of a sentence."""
-    field = deciding_field(ranking.keys[chosen], ranking.keys[pool])
-    if field == "left" and strategy_of(context) is PoolStrategy.PACK:
-        return "lies in a wider pool that has more left"
-    return WHY_WORSE[field]
+    return WHY_WORSE[deciding_field(ranking.keys[chosen], ranking.keys[pool])]
 
 
 def deciding_field(better: Key, worse: Key) -> str:
@@ -145,7 +141,8 @@ def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice 
 
 def shown_fields(key: Key) -> tuple[tuple[str, int | float | str], ...]:
     """Return the fields as a table shows them: what a field has of several levels of pools in one text."""
-    return tuple(zip(Key._fields, (*key[:-2], "/".join(map(str, key.left)), key.first), strict=True))
+    values = ("/".join(map(str, value)) if isinstance(value, tuple) else value for value in key)
+    return tuple(zip(Key._fields, values, strict=True))
 
 
 def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:

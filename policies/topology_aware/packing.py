@@ -33,10 +33,6 @@ class Filling:
     strategy: PoolStrategy
     is_tight: bool
 
-    def used_mcpu(self, pool: int) -> int:
-        """Return what is owned of a pool, and asked for of its shared CPUs."""
-        return _used_mcpu(self.context, self.load, pool)
-
     def choice(self, pool: Pool, offer: Offer) -> int:
         """Return ``Key.choice``; 0 everywhere under ``spread``."""
         match self.strategy:
@@ -47,23 +43,32 @@ class Filling:
             case _:
                 return 0
 
-    def left(self, pool: Pool, offer: Offer) -> tuple[int, ...]:
-        """Return ``Key.left``: of the pool below the root that holds this one, down to this one, minus what is used.
+    def used(self, pool: Pool, offer: Offer) -> tuple[int, ...]:
+        """Return ``Key.used``: of the pool below the root that holds this one, down to this one, minus what is used."""
+        if self.strategy is PoolStrategy.PACK or self.is_tight or offer.isolated:
+            return ()
+        return tuple(-_used_mcpu(self.context, self.load, i) for i in pool.path[-2::-1])
 
-        Of isolated CPUs, for a container that gets some, what is left of them.
-        """
-        supply, path = self.context.supply, pool.path[-2::-1]
+    def full(self, pool: Pool, offer: Offer) -> int:
+        """Return ``Key.full``: minus what is left in the pool above under ``pack``, else in the pool if it is tight."""
         if self.strategy is PoolStrategy.PACK:
-            return (-_free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0,)
+            return -self._above(pool)
+        return -_free_mcpu(self.context.supply, pool.index) if self.is_tight and not offer.isolated else 0
+
+    def left(self, pool: Pool, offer: Offer) -> tuple[int, ...]:
+        """Return ``Key.left``: isolated CPUs from the package down, or what is left above, or the CPUs to share."""
+        if self.strategy is PoolStrategy.PACK:
+            return ()
         if offer.isolated:
-            return tuple(supply.free_isolated(i).bit_count() for i in path)
-        if self.is_tight:
-            return (-_free_mcpu(supply, pool.index), _free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0)
-        # Of pools that are used as much one with fewer reserved CPUs.
-        return *(-self.used_mcpu(i) for i in path), pool.sharable.bit_count()
+            return tuple(self.context.supply.free_isolated(i).bit_count() for i in pool.path[-2::-1])
+        return (self._above(pool) if self.is_tight else pool.sharable.bit_count(),)
+
+    def _above(self, pool: Pool) -> int:
+        """Return what is left in the pool above this one."""
+        return _free_mcpu(self.context.supply, pool.parent) if pool.parent >= 0 else 0
 
     def _packed(self, pool: Pool, offer: Offer) -> int:
-        """Prefer the pool with the least left; of those the one in the fullest wider pool (``left``).
+        """Prefer the pool with the least left; of those the one in the fullest wider pool (``full``).
 
         What has no request leaves untouched pools so: it fits everywhere, and goes where least is requested per CPU.
         """

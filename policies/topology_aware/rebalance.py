@@ -47,7 +47,7 @@ LARGE_MCPU = 1000
 _TIES = frozenset(
     {
         *("previous", "isolated", "priority", "cpu_domains", "undisturbed", "cores"),
-        *("squeezed", "pod", "expected", "left", "first"),
+        *("squeezed", "pod", "expected", "used", "full", "left", "first"),
     }
 )
 # A move for one of these changes it for no other container or, for those in the new pool, to no worse than it was for

@@ -181,6 +181,8 @@ class PoolKeys(dict[int, Key]):
             expected=min(demand.burst_mcpu, load.idle(i)),
             spares=-int(bool(pool.cpus & self._beside)),
             quiet=-_load_after(load, i, demand, offer),
+            used=filling.used(pool, offer),
+            full=filling.full(pool, offer),
             left=filling.left(pool, offer),
             first=-i,
         )
@@ -244,7 +246,7 @@ def cores_score(context: PlacementContext, pool: Pool, whole: int, siblings: int
 def _load_after(load: Load, pool: int, demand: Demand, offer: Offer) -> int:
     """Return the load of the pool's shared set with the container.
 
-    That of an owner's pool counts in steps: owners spread by what is left (``Key.left``), and not to the one pool
+    That of an owner's pool counts in steps: owners spread by what is in use (``Key.used``), and not to the one pool
     where no container has asked for a little.
     """
     if not demand.whole:

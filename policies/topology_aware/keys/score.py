@@ -36,7 +36,11 @@ class Key(NamedTuple):
     expected: int  # CPU time up to the limit beside what others ask for there, where it shares
     spares: int  # -1: has CPUs beside accelerators, and the container asks for no device
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
-    left: tuple[int, ...]  # what is in use, minus, from the packages down; more than half full: what is left, minus
+    used: tuple[int, ...]  # minus what is in use, from the packages down; (): what is full counts, or isolated CPUs
+    full: int  # minus what is left in it, for owners on a machine more than half full; pack: in the pool above
+    left: tuple[
+        int, ...
+    ]  # isolated CPUs, from the packages down; beside ``full`` what is left above; else CPUs to share
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
@@ -115,10 +119,16 @@ _FIELDS = {
         "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
         "has more CPU requested for each of its shared CPUs",
     ),
+    "used": ("minus what is in use, the widest pool first", "lies where more is in use"),
+    "full": (
+        "minus what is left, so that whole domains stay: for owners on a machine more than half full, and with "
+        "PoolChoice pack in the pool above",
+        "lies where more is left, which stays whole for larger containers",
+    ),
     "left": (
-        "minus what is in use, the widest pool first; on a machine more than half full, and with PoolChoice pack, "
-        "minus what is left",
-        "lies where more is in use",
+        "its CPUs that are not reserved; isolated ones: those left, the widest pool first; for owners on a machine "
+        "more than half full: what is left in the pool above",
+        "has fewer CPUs, in it or around it",
     ),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),
 }

@@ -24,7 +24,7 @@ from tests.unit.policies.build import (
 from tests.unit.policies.giving import owned
 
 POLICY = topology_aware(four_nodes(), "0")
-EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (3000,), -3)
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (-3000,), 0, (4,), -3)
 
 
 def test_every_pool_is_told_with_what_came_of_it() -> None:
@@ -44,8 +44,8 @@ def test_the_first_difference_of_two_keys_decides() -> None:
 
 
 def test_a_field_of_several_levels_is_shown_in_one_text() -> None:
-    fields = [dict(shown_fields(key)) for key in (EQUAL, EQUAL._replace(left=(4000, 20)))]
-    assert [each["left"] for each in fields] == ["3000", "4000/20"]
+    fields = [dict(shown_fields(key)) for key in (EQUAL, EQUAL._replace(used=(-4000, -20)))]
+    assert [each["used"] for each in fields] == ["-3000", "-4000/-20"]
     assert list(fields[0]) == list(Key._fields)
 
 

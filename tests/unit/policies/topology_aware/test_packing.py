@@ -77,12 +77,64 @@ def test_balanced_weighs_what_is_left_of_cpus_and_of_memory(weights: dict[str, i
     assert placed(two.decide(held, request("c/c", 1000))).grant.pool == home[beside]
 
 
-def test_the_explanation_of_packing_does_not_speak_of_the_most_left() -> None:
-    packing = policy(PACK)
-    held = fill(packing, request("a/c", 3000))
-    assert placed(packing.decide(held, request("b/c", 2000))).reasons[-1].text == (
-        "NUMA node #1 gives 2 exclusive CPUs; next would be NUMA node #2, which lies in a wider pool that has more left"
-    )
+@pytest.mark.parametrize(
+    ("strategy", "before_mcpu", "asked_mcpu", "chosen", "next_would_be"),
+    [
+        pytest.param(
+            PACK,
+            [3000],
+            2000,
+            "NUMA node #1",
+            "NUMA node #2, which lies where more is left, which stays whole for larger containers",
+            id="pack looks above",
+        ),
+        pytest.param(
+            PoolStrategy.SPREAD,
+            [2000],
+            2000,
+            "NUMA node #2",
+            "NUMA node #3, which is equal but comes later",
+            id="equal",
+        ),
+        pytest.param(
+            PoolStrategy.SPREAD,
+            [2000, 2000, 2000],
+            2000,
+            "NUMA node #3",
+            "NUMA node #2, which lies where more is in use",
+            id="half of the machine",
+        ),
+        pytest.param(
+            PoolStrategy.SPREAD,
+            [3000, 3000, 2000],
+            1000,
+            "NUMA node #2",
+            "NUMA node #0, which has fewer CPUs, in it or around it",
+            id="more than half, the emptier package",
+        ),
+        pytest.param(
+            PoolStrategy.SPREAD,
+            [3000, 3000, 2000],
+            2000,
+            "NUMA node #1",
+            "NUMA node #3, which lies where more is left, which stays whole for larger containers",
+            id="more than half, the fullest that has room",
+        ),
+    ],
+)
+def test_the_explanation_has_what_decided(
+    strategy: PoolStrategy, before_mcpu: list[int], asked_mcpu: int, chosen: str, next_would_be: str
+) -> None:
+    held = fill(policy(strategy), *(request(f"{n}/c", mcpu) for n, mcpu in enumerate(before_mcpu)))
+    why = placed(policy(strategy).decide(held, request("x/c", asked_mcpu))).reasons[-1].text
+    assert why.partition(" gives ")[0] == chosen
+    assert why.partition("next would be ")[2] == next_would_be
+
+
+def test_a_pool_that_is_smaller_for_its_reserved_cpus_is_not_said_to_be_in_use() -> None:
+    decision = placed(topology_aware(four_nodes(), "0").decide(Allocations(), request("x/c", 2000)))
+    others = [dict(row.key) for row in decision.ranking if row.pool in ("NUMA node #0", "NUMA node #1")]
+    assert [(key["used"], key["left"]) for key in others] == [("0/0", "4"), ("0/0", "3")]
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ pools, best first
   compared from left to right, the larger value wins; fields that are equal, or
   decided nothing, are left out
   depth  deeper pools are smaller and closer
-  left   minus what is in use, the widest pool first; on a machine more than
-         half full, and with PoolChoice pack, minus what is left
+  left   its CPUs that are not reserved; isolated ones: those left, the widest
+         pool first; for owners on a machine more than half full: what is left
+         in the pool above
 
 changes of other containers
   - default/web/c1: from CPUs 1-3 to CPU 1

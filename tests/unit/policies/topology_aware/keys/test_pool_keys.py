@@ -4,7 +4,7 @@ import pytest
 
 from policies.base import CpuKind, Grant, Request
 from policies.hardware.pools import PoolTree
-from policies.preferences import BurstLevel, CpuPriority
+from policies.preferences import BurstLevel, CpuPriority, PoolStrategy
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.keys.pool_keys import FixedScores, PoolKeys, burst_rank
 from policies.topology_aware.keys.score import Key
@@ -47,16 +47,34 @@ def test_the_head_is_the_beginning_of_the_key() -> None:
     assert [keys.head(pool) for pool in TREE.pools] == [keys[pool.index][:6] for pool in TREE.pools]
 
 
-def test_what_is_in_use_counts_from_the_package_down_until_half_of_the_machine_is() -> None:
+Filling = tuple[tuple[int, ...], int, tuple[int, ...]]
+
+
+def filling_of(asked: int, strategy: PoolStrategy, *owned: str) -> Filling:
+    """The fields by which NUMA node #1 of four fills up where others own these CPUs."""
     tree = tree_of(four_nodes())
-    for owned, asked, left in (("4-5", 2000, (-2000, -2000, 4)), ("4-5,12-15", 4000, (-2000, 6000))):
-        other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(owned))
-        context = context_of(tree, request(mcpu=asked), other)
-        assert keys_in(context)[tree.named("NUMA node #1").index].left == left
+    others = [
+        Grant(request(f"{n}/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(o)) for n, o in enumerate(owned)
+    ]
+    key = keys_in(context_of(tree, request(mcpu=asked, pool_choice=strategy), *others))[
+        tree.named("NUMA node #1").index
+    ]
+    return key.used, key.full, key.left
+
+
+def test_what_is_in_use_counts_from_the_package_down_until_half_of_the_machine_is() -> None:
+    assert filling_of(2000, PoolStrategy.SPREAD, "4-5") == ((-2000, -2000), 0, (4,))
+    assert filling_of(4000, PoolStrategy.SPREAD, "4-5", "12-15") == ((), -2000, (6000,))
+    assert filling_of(4000, PoolStrategy.BALANCED, "4-5", "12-15") == ((), -2000, (6000,))
+
+
+def test_packing_looks_at_what_is_left_around_a_pool() -> None:
+    assert filling_of(2000, PoolStrategy.PACK, "4-5") == ((), -6000, ())
 
 
 def test_of_isolated_cpus_it_counts_what_is_left() -> None:
-    assert keys_of(four_nodes(isolated="6-7"), request(mcpu=1000))["NUMA node #1"].left == (2, 2)
+    key = keys_of(four_nodes(isolated="6-7"), request(mcpu=1000))["NUMA node #1"]
+    assert (key.used, key.full, key.left) == ((), 0, (2, 2))
 
 
 def test_cpus_of_the_preferred_priority_count_if_they_can_be_owned() -> None:

@@ -1,6 +1,6 @@
 from policies.topology_aware.keys.score import WHY_WORSE, Key
 
-EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (3000,), -3)
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, (-3000,), 0, (4,), -3)
 
 
 def test_fields_are_compared_in_the_documented_order() -> None:
@@ -11,7 +11,7 @@ def test_fields_are_compared_in_the_documented_order() -> None:
         "width", "crowded",
         "near_memory", "priority", "depth", "cpu_domains",
         "undisturbed", "cores",
-        "choice", "squeezed", "pod", "expected", "spares", "quiet", "left", "first",
+        "choice", "squeezed", "pod", "expected", "spares", "quiet", "used", "full", "left", "first",
     )  # fmt: skip
 
 
