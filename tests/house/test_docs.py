@@ -6,6 +6,7 @@ from pathlib import Path
 from cri_proxy.cli.help.commands import COMMANDS
 from cri_proxy.cri.annotations.table import TABLE
 from policies.topology_aware.keys.score import Key
+from policies.topology_aware.reason_codes import ReasonCode
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [p for p in files() if p.suffix == ".md"]
@@ -139,3 +140,12 @@ def test_the_rules_of_placement_list_the_key_as_it_is() -> None:
     section = (ROOT / "docs" / "placement.md").read_text().partition("## 4.")[2].partition("\n## ")[0]
     rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     assert re.findall(r"`(\w+)`", "".join(rows)) == list(Key._fields)
+
+
+def test_the_rules_of_placement_name_each_reason_in_one_place_and_no_other() -> None:
+    rules, _, names = (ROOT / "docs" / "placement.md").read_text().partition("\n## 10. Names of reasons")
+    cells = [row.split("|")[2] for row in names.splitlines() if row.startswith("| ")]
+    assert sorted(re.findall(r"`([^`]+)`", "".join(cells))) == sorted(code.value for code in ReasonCode)
+    in_sentences = re.findall(r"\*([a-z]+(?:-[a-z]+)+)\*", rules)
+    assert len(in_sentences) > 10
+    assert set(in_sentences) <= {code.value for code in ReasonCode}
