@@ -39,10 +39,10 @@ async def test_who_would_move_moves_and_is_news(browser: Chromium, busy: Served)
         await busy.kubelet.run_pod(spec)
     room = "[...document.querySelectorAll('#news li')].filter(e => e.innerText.includes('to make room for'))"
     await page.shows(f"{room}.length")
-    assert await page.all(f"{room}.map(e => e.querySelector('b').innerText)") == [moved]
+    assert await page.all(f"{room}.map(e => e.querySelector('button').innerText)") == [moved]
     later = await opened(browser, busy.url)  # which finds it there
     await later.shows(f"{room}.length")
-    assert await later.all(f"{room}.map(e => e.querySelector('b').innerText)") == [moved]
+    assert await later.all(f"{room}.map(e => e.querySelector('button').innerText)") == [moved]
     for each in (page, later):
         assert each.problems == []
         await each.close()

@@ -35,23 +35,25 @@ async def busy_node(directory: Path) -> AsyncIterator[EmbeddedDaemon]:
     async with EmbeddedDaemon(directory, machine=describe(MACHINE), options=options) as daemon:
         client = RuntimeClient(daemon.endpoint)
         try:
-            await _run_pods(PodKubelet(client, KubeletNode(32 << 30, log_directory="", image=DEFAULT_IMAGE)))
+            await run_pods(PodKubelet(client, KubeletNode(32 << 30, log_directory="", image=DEFAULT_IMAGE)))
         finally:
             await client.close()
         yield daemon
 
 
-async def _run_pods(kubelet: PodKubelet) -> None:
-    for pod in _pods("shop"):
+async def run_pods(kubelet: PodKubelet) -> None:
+    """Run the pods of the node; one is refused, and one removed again."""
+    for pod in pods_of("shop"):
         running = await kubelet.run_pod(pod.pod)
         if pod.pod.name == GONE:
             await kubelet.remove_pod(running.sandbox_id)
     with suppress(CallFailed):
-        for pod in _pods("report"):
+        for pod in pods_of("report"):
             await kubelet.run_pod(pod.pod)
 
 
-def _pods(name: str) -> tuple[PlannedPod, ...]:
+def pods_of(name: str) -> tuple[PlannedPod, ...]:
+    """The pods of a file of configs/questions, as they arrive."""
     file = FILES / f"{name}.yaml"
     return arrivals_of(read_workloads(file.read_text(), str(file), "default"), 1)
 

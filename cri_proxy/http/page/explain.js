@@ -20,13 +20,16 @@ export class Explain {
     [this.card, this.dialog] = [card, dialog];
     this.known = new Map(); // answers by container and what it holds
     this.timer = 0;
-    this.shown = null;
+    this.container = this.shown = null;
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    card.addEventListener("click", () => this.container && this.open(this.container)); // on a phone it covers the row
   }
 
-  // Show what is known of a container at once, and the first sentence of its explanation when it comes.
-  point(container, count = 1) {
+  // Show what is known of a container at once, and the first sentence of its explanation when it comes. `where`: the
+  // CPU that is pointed at.
+  point(container, { count = 1, where = "" } = {}) {
     clearTimeout(this.timer);
+    this.container = container;
     this.shown = container ? signature(container) : null;
     if (!container) {
       this.card.replaceChildren(el("p", { class: "hint" }, "Point at a CPU or a row; choose it for the whole explanation."));
@@ -35,7 +38,7 @@ export class Explain {
     const sentence = el("p", { class: "why" }, this.first(container) ?? "…");
     const others = count > 1 ? el("span", { class: "times" }, ` and ${count - 1} more like it`) : "";
     this.card.replaceChildren(
-      el("h3", {}, el("bdi", {}, fullName(container)), others), el("p", {}, placeText(container)), sentence,
+      where && el("p", { class: "quiet" }, where), el("h3", {}, el("bdi", {}, fullName(container)), others), el("p", {}, placeText(container)), sentence,
       ...notes(container).map((note) => el("p", { class: "no" }, note)));
     if (this.first(container) !== null) return;
     this.timer = setTimeout(async () => {
@@ -77,6 +80,7 @@ function signature(container) {
 }
 
 export function placeText(container) {
+  if (container.kind === "refused") return "holds nothing now";
   const cpus = container.cpus === null ? "any CPU" : `CPU${parseList(container.cpus).length === 1 ? "" : "s"} ${container.cpus}`;
   const parts = [useText(container), cpus];
   if (container.pool && container.kind !== "reserved") parts.push(`in ${container.pool}`);
@@ -87,15 +91,21 @@ export function placeText(container) {
 }
 
 function notes(container) {
+  if (container.refusal) return []; // the first reason says it
   return [...unmetWords(container).map(([word, why]) => `${word}: ${why}`), ...container.notes];
 }
 
 function firstSentence(explained) {
   if (explained === null) return "nothing is known of it any more";
-  const [condition] = explained.not_exclusive;
+  const [condition] = sharedBecause(explained);
   const [first] = [...reasonsOf(explained), ...explained.reasons.map((reason) => reason.text)];
   const why = first ?? `${explained.outcome}: no record of its decision is left`;
-  return condition ? `${why}; not exclusive: ${condition.text}` : why;
+  return condition ? `${why}; not exclusive: ${condition}` : why;
+}
+
+// What keeps it from CPUs of its own; of the QoS class, by which containers of its pod.
+function sharedBecause({ not_exclusive: conditions, not_guaranteed_by: by }) {
+  return conditions.map(({ code, text }) => (code === "qos" && by.length ? `${text}: ${by.join("; ")}` : text));
 }
 
 // The sentences of the reasons whose codes begin so; without such beginnings, of those that have no section of their own.
@@ -122,8 +132,7 @@ function sections(explained, container) {
     el("p", { class: "place" }, placeText(explained.container ?? container)), el("p", {}, explained.failure ? `${when}: ${explained.failure}` : when),
     ...section("not as wished", notes(container)),
     ...section("changed since the decision", explained.differences),
-    ...section("not exclusive", explained.not_exclusive.map((each) => `${each.text} → ${each.remedy}`)),
-    ...section("not Guaranteed", explained.not_guaranteed_by),
+    ...section("not exclusive", sharedBecause(explained).map((text, i) => `${text} → ${explained.not_exclusive[i].remedy}`)),
     ...section("what would help", explained.helps),
     ...section(`others in ${explained.wanted_pool}`, explained.holders.map(holderText)),
     ...section("asked for", askedTexts(explained)),

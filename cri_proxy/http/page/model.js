@@ -48,6 +48,19 @@ export class Model {
       for (const cpu of ownCpus(container)) this.ownerOf.set(cpu, container);
     }
     this.loads = loadsOf(this.status);
+    this.refused = this.status.refused.map(unplaced);
+  }
+
+  // The container of this name: one that is there, one that was refused, or its name alone.
+  named(name) {
+    const known = [...this.containers.values(), ...this.refused].find((each) => fullName(each) === fullName(name));
+    return known ?? unplaced(name);
+  }
+
+  // A CPU in words: where it is.
+  placeOf(cpu) {
+    const place = this.places.of.get(cpu);
+    return place ? `package ${place.package}, NUMA node ${place.node}, core of CPU${place.core.includes("-") || place.core.includes(",") ? "s" : ""} ${place.core}` : "";
   }
 
   letterOf(container) {
@@ -75,8 +88,17 @@ export class Model {
   }
 
   nodesOf(cpus) {
-    return [...new Set(cpus.map((cpu) => this.places.nodeOf.get(cpu)))].filter((node) => node !== undefined);
+    return [...new Set(cpus.map((cpu) => this.places.of.get(cpu)?.node))].filter((node) => node !== undefined);
   }
+}
+
+// A container that holds nothing, as the others are written; `text` is why it was refused.
+function unplaced({ namespace, pod, name, workload = "", text = "" }) {
+  return {
+    namespace, pod, name, workload, refusal: text, pod_uid: `${namespace}/${pod}`, container_id: "", workload_kind: "Pod", qos: "",
+    kind: "refused", state: "refused", pool: "", cpus: "", mems: "", exclusive: "", isolated: "", shared_mcpu: 0,
+    reserved_mcpu: 0, memory_bytes: 0, devices: [], notes: [], unmet: text ? ["refused"] : [],
+  };
 }
 
 function byName(a, b) {
@@ -101,14 +123,18 @@ function lettered(names, known) {
 }
 
 function placesOf(map) {
-  const nodeOf = new Map();
+  const of = new Map();
   const sets = Object.fromEntries(
     ["reserved", "isolated", "unavailable", "offline"].map((name) => [name, new Set(parseList(map ? map[name] : ""))]),
   );
-  for (const node of (map ? map.packages : []).flatMap((each) => each.nodes)) {
-    for (const cpu of node.l3.flatMap((domain) => domain.cores).flatMap(parseList)) nodeOf.set(cpu, node.id);
+  for (const each of map ? map.packages : []) {
+    for (const node of each.nodes) {
+      for (const core of node.l3.flatMap((domain) => domain.cores)) {
+        for (const cpu of parseList(core)) of.set(cpu, { package: each.id, node: node.id, core });
+      }
+    }
   }
-  return { nodeOf, sets };
+  return { of, sets };
 }
 
 // The part of each CPU's time that is booked: a pool's own sharers spread over its shared CPUs, and over those of

@@ -1,56 +1,64 @@
-// The line of what happened: moves, refusals, reloads; the newest first.
+// What happened since yesterday: moves, refusals, reloads, and starts and ends where they are wanted; the newest first.
 
 import { ask } from "./ask.js";
 import { keyOf } from "./model.js";
 import { clock, el, fullName, useText } from "./words.js";
 
-const MOST = 100;
-const PAST_SECONDS = 86400;
+const MOST = 200; // of starts and ends, and of the others
 const MOST_ASKED = 5; // about containers that a change has moved: of further ones no reason is told
-// What most containers have at their start and end: no news of the node.
+// What most containers have at their start and end: no news of the node, and shown where it is wanted.
 const USUAL = new Set(["placed", "adopted", "restored", "ended", "environment", "devices"]);
 
 export class News {
-  constructor(list) {
-    this.list = list;
+  // `onOpen` gets namespace, pod and name of the container that is chosen.
+  constructor(list, onOpen) {
+    [this.list, this.onOpen] = [list, onOpen];
+    this.entries = []; // at, whether it is usual, element
     this.seen = new Set();
-    this.hasPast = false;
+    this.showsStarts = false;
+    this.heardUntil = yesterday();
   }
 
-  // What the daemon knows of the time before.
+  // What the daemon knows of the time before, or since the stream was lost.
   begin(status) {
     this.refused(status.refused);
     this.reloaded(status.configuration);
-    if (!this.hasPast) this.past();
-    this.hasPast = true;
+    this.past();
     this.arrange();
   }
 
   async past() {
-    const answer = await ask(`/api/v1/history?since=${Math.round(Date.now() / 1000) - PAST_SECONDS}`).catch(() => null);
+    const since = this.heardUntil;
+    this.heardUntil = Date.now() / 1000;
+    const answer = await ask(`/api/v1/history?since=${Math.round(since)}`).catch(() => null);
     const { events = [] } = answer?.ok ? await answer.json() : {};
-    for (const event of events.filter((each) => !USUAL.has(each.what)).slice(-MOST)) this.told(event);
+    for (const event of events) this.told(event);
+    this.arrange();
+  }
+
+  showStarts(shows) {
+    this.showsStarts = shows;
     this.arrange();
   }
 
   // What a change tells; `before` are the containers by key as they were.
   changed(before, change) {
-    const now = Date.now() / 1000;
+    const now = (this.heardUntil = Date.now() / 1000);
     const moved = [];
     for (const container of change.containers ?? []) {
       const old = before.get(keyOf(container));
-      const text = changeText(old, container);
-      if (text) this.add(now, fullName(container), text, "move");
+      const [text, isUsual] = changeText(old, container);
+      if (text) this.add(now, container, text, "move", isUsual);
       if (old && old.pool !== container.pool) moved.push([old, container]);
     }
     for (const key of change.gone ?? []) {
       const old = before.get(key);
-      if (old) this.add(now, fullName(old), "gone", "gone");
+      if (old) this.add(now, old, "gone", "gone", true);
     }
     this.moved(moved, now);
     this.refused(change.refused ?? []);
     this.reloaded(change.configuration);
-    if ("is_ready" in change) this.add(now, "", change.is_ready ? "ready" : "not ready", change.is_ready ? "move" : "refusal");
+    if ("is_ready" in change) this.add(now, null, change.is_ready ? "ready" : "not ready", change.is_ready ? "move" : "refusal");
     this.arrange();
   }
 
@@ -67,37 +75,51 @@ export class News {
   told(event) {
     const kind = event.what === "refused" ? "refusal" : event.what === "configuration" ? "reload" : "move";
     const text = event.text.startsWith(event.what) ? event.text : `${event.what}: ${event.text}`;
-    this.once(event.at_seconds, event.pod ? fullName(event) : "", text, kind);
+    const again = event.count > 1 ? ` (${event.count} times, last ${clock(event.last_at_seconds)})` : "";
+    this.once(event.at_seconds, event.pod ? event : null, text + again, kind, USUAL.has(event.what));
   }
 
   refused(refusals) {
-    for (const each of refusals) this.once(each.at_seconds, fullName(each), each.text, "refusal");
+    for (const each of refusals) this.once(each.at_seconds, each, each.text, "refusal");
   }
 
   reloaded(configuration) {
     const last = configuration?.last;
     if (!last) return;
     const why = last.reason ? `: ${last.reason}` : "";
-    this.once(last.at_seconds, "", `configuration ${last.outcome}${why}`, last.outcome === "rejected" ? "refusal" : "reload");
+    this.once(last.at_seconds, null, `configuration ${last.outcome}${why}`, last.outcome === "rejected" ? "refusal" : "reload");
   }
 
-  once(at, name, text, kind) {
-    const key = `${at} ${name}`;
-    if (!this.seen.has(key)) this.add(at, name, text, kind);
+  once(at, container, text, kind, isUsual = false) {
+    const key = `${at} ${container ? fullName(container) : ""} ${isUsual}`;
+    if (!this.seen.has(key)) this.add(at, container, text, kind, isUsual);
     this.seen.add(key);
   }
 
-  add(at, name, text, kind) {
-    this.list.append(el("li", { "data-kind": kind, "data-at": at }, el("time", {}, clock(at)), name ? el("b", {}, el("bdi", {}, name)) : "", ` ${text}`));
+  add(at, container, text, kind, isUsual = false) {
+    const name = container ? el("button", { title: "the whole explanation" }, el("bdi", {}, fullName(container))) : "";
+    if (name) name.addEventListener("click", () => this.onOpen(container));
+    const element = el("li", { "data-kind": kind }, el("time", {}, clock(at)), name, ` ${text}`);
+    this.entries.push({ at, isUsual, element });
   }
 
   // The newest first, whatever told of it, and no more than there is room for.
   arrange() {
-    const entries = [...this.list.children].filter((each) => each.dataset.at);
-    entries.sort((one, other) => Number(other.dataset.at) - Number(one.dataset.at));
-    const hint = el("li", { class: "hint" }, "nothing in the last day");
-    this.list.replaceChildren(...(entries.length ? entries.slice(0, MOST) : [hint]));
+    this.entries.sort((one, other) => other.at - one.at);
+    const [rare, usual] = [false, true].map((isUsual) => this.entries.filter((each) => each.isUsual === isUsual));
+    const more = rare.length > MOST || usual.length > MOST;
+    const kept = new Set([...rare.slice(0, MOST), ...usual.slice(0, MOST)]);
+    this.entries = this.entries.filter((each) => kept.has(each));
+    const shown = this.entries.filter((each) => this.showsStarts || !each.isUsual).map((each) => each.element);
+    this.isCut ||= more;
+    const words = !shown.length ? "none since yesterday" : this.isCut ? "earlier ones: cri-proxy events --since yesterday" : "";
+    this.list.replaceChildren(...shown, ...(words ? [el("li", { class: "hint" }, words)] : []));
   }
+}
+
+// When yesterday began, as `cri-proxy events --since yesterday` has it.
+function yesterday() {
+  return (Math.floor(Date.now() / 86400000) - 1) * 86400;
 }
 
 async function lastEntry(container) {
@@ -107,12 +129,13 @@ async function lastEntry(container) {
   return decisions[0]?.history.at(-1) ?? null;
 }
 
-// Containers that come, states, notes. Whoever shares gets more and fewer CPUs with each that comes and goes: that is no
-// news.
+// What has changed of a container, and whether that is but its start or end. Sharers get more and fewer CPUs with each
+// container that comes and goes: that is no news.
 function changeText(before, after) {
-  if (!before) return `${after.state}, ${useText(after)} on ${cpusText(after.cpus)}${after.pool ? ` in ${after.pool}` : ""}`;
-  const parts = before.state === after.state ? [] : [after.state];
-  return [...parts, ...after.notes.filter((note) => !before.notes.includes(note))].join(", ");
+  if (!before) return [`${after.state}, ${useText(after)} on ${cpusText(after.cpus)}${after.pool ? ` in ${after.pool}` : ""}`, true];
+  const notes = after.notes.filter((note) => !before.notes.includes(note));
+  const parts = before.state === after.state ? notes : [after.state, ...notes];
+  return [parts.join(", "), !notes.length];
 }
 
 function cpusText(cpus) {

@@ -7,26 +7,26 @@ import { Model } from "./model.js";
 import { News } from "./news.js";
 import { Plan } from "./plan.js";
 import { Table, filtered } from "./table.js";
-import { el, plural, setText } from "./words.js";
+import { clock, el, fullName, plural, setText } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const explain = new Explain(byId("card"), byId("whole"));
-const news = new News(byId("news"));
+const news = new News(byId("news"), (name) => model && explain.open(model.named(name)));
 const map = new MachineMap(byId("map"), { onPoint: pointAtCpu, onOpen: openCpu });
 const table = new Table(byId("rows"), { onPoint: pointAt, onOpen: (container) => explain.open(container) });
 const plan = new Plan(null);
 let model = null;
 
-function pointAt(containers) {
+function pointAt(containers, where = "") {
   map.light(containers ? containers.flatMap(cpusOf) : null);
-  explain.point(containers ? containers[0] : null, containers ? containers.length : 0);
+  explain.point(containers ? containers[0] : null, { count: containers?.length ?? 0, where });
   for (const row of document.querySelectorAll("tr.lit")) row.classList.remove("lit");
   if (containers) rowOf(containers[0])?.classList.add("lit");
 }
 
 function pointAtCpu(cpu) {
   const owner = cpu === null ? null : model.ownerOf.get(cpu);
-  if (owner) pointAt([owner]);
+  if (owner) pointAt([owner], `CPU ${cpu}: ${model.placeOf(cpu)}`);
   else {
     pointAt(null);
     map.light(cpu === null ? null : [cpu]);
@@ -34,11 +34,24 @@ function pointAtCpu(cpu) {
   }
 }
 
-// Of a CPU that nobody owns: who may run there.
+// Of a CPU without an owner: where it is, who may run there.
 function tellOf(cpu) {
-  const there = filtered(model, `cpu:${cpu}`, false);
+  const names = filtered(model, `cpu:${cpu}`, false).map(fullName);
   const load = Math.round(100 * (model.loads.get(cpu) ?? 0));
-  byId("card").replaceChildren(el("h3", {}, `CPU ${cpu}: ${model.kindOf(cpu)}`), el("p", {}, `${load} % of its time is booked; ${plural(there.length, "container")} may run on it`));
+  const shown = names.slice(0, 5).map((name, number) => [number ? ", " : ": ", el("bdi", {}, name)]).flat();
+  const more = names.length > 5 ? ` and ${names.length - 5} more; choose it for all` : "";
+  byId("card").replaceChildren(
+    el("p", { class: "quiet" }, model.placeOf(cpu)), el("h3", {}, `CPU ${cpu}: ${model.kindOf(cpu)}`),
+    el("p", {}, `${load} % of its time is booked; ${plural(names.length, "container")} may run on it`, shown, more));
+}
+
+// A filter by one CPU shows it, as pointing at it does.
+function showFiltered() {
+  draw(false);
+  const found = /(?:^|\s)cpu:(\d+)(?:\s|$)/.exec(byId("words").value);
+  const isHere = found && map.cpus.has(Number(found[1]));
+  pointAtCpu(isHere ? Number(found[1]) : null);
+  if (found && !isHere) byId("card").replaceChildren(el("p", { class: "no" }, `no CPU ${found[1]} is online here`));
 }
 
 function openCpu(cpu) {
@@ -46,7 +59,7 @@ function openCpu(cpu) {
   if (owner) explain.open(owner);
   else {
     byId("words").value = `cpu:${cpu}`;
-    draw(false);
+    showFiltered();
   }
 }
 
@@ -64,6 +77,7 @@ function draw(isOther) {
   ready.hidden = status.is_ready;
   setText(ready, status.is_ready ? "" : "not ready");
   byId("fits").replaceChildren(...fitWords(status.fits));
+  byId("configuration").replaceChildren(...configurationWords(status));
   const amiss = [...status.violations.map((text) => ["violation", text]), ...status.warnings.map((text) => ["warning", text])];
   byId("warnings").hidden = !amiss.length;
   byId("warnings").replaceChildren(...amiss.map(([kind, text]) => el("p", { "data-kind": kind }, `${kind}: ${text}`)));
@@ -74,9 +88,24 @@ function draw(isOther) {
   plan.use(model, isOther);
   const chosen = filtered(model, byId("words").value, byId("problems").checked);
   table.show(model, chosen);
-  setText(byId("count"), chosen.length === model.containers.size ? "" : `${chosen.length} of ${countWords(model)}`);
+  const { refused_count: refused } = status;
+  const isAll = chosen.length === model.containers.size + refused;
+  setText(byId("count"), isAll ? "" : `${chosen.length} of ${countWords(model)}${refused ? ` and ${refused} refused` : ""}`);
   performance.mark("drawn");
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
+}
+
+// Which configuration is in force, and how the last reload went.
+function configurationWords({ version, configuration: known }) {
+  if (!known) return [];
+  const { file, group, digest, since_seconds: since, last, needs_restart: waits } = known;
+  const of = file ? `configuration ${digest.slice(0, 12)} of ${file}${group ? ` (group ${group})` : ""}` : "configuration of the command line alone";
+  const kept = known.is_kept ? " (the last valid version)" : "";
+  const parts = [el("span", {}, `${of}${kept}, in force since ${clock(since)}`)];
+  if (last) parts.push(el("span", { class: last.outcome === "rejected" ? "no" : null }, `last reload ${clock(last.at_seconds)}: ${last.outcome}`));
+  else parts.push(el("span", {}, "no reload since the start"));
+  if (waits.length) parts.push(el("span", { class: "no" }, `waits for a restart: ${waits.join(", ")}`));
+  return [...parts, el("span", {}, `cri-proxy ${version}`)];
 }
 
 function fitWords(fits) {
@@ -112,7 +141,9 @@ for (const tab of document.querySelectorAll("[role=tab]")) {
   });
 }
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
-byId("filter").addEventListener("input", () => model && draw(false));
+byId("filter").addEventListener("input", () => model && showFiltered());
+byId("starts").addEventListener("input", (event) => news.showStarts(event.target.checked));
+byId("words").addEventListener("focus", () => matchMedia("(max-width: 560px)").matches && byId("filter").scrollIntoView());
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.closest("input, textarea, dialog")) return;
   event.preventDefault();

@@ -102,10 +102,10 @@ export class Table {
       namespace: isInside ? "" : `${first.namespace}/`,
       name: `${named}/${first.name}`,
       count: containers.length > 1 ? containers.length : 0,
-      letter: containers.length === 1 ? this.model.letterOf(first) : "",
+      letter: first.refusal ? "×" : containers.length === 1 ? this.model.letterOf(first) : "",
       hue: own ? this.model.hueOf(first) : null,
       swatch: own ? "owned" : first.kind,
-      use: `${useText(first)}${first.state === "running" ? "" : `, ${first.state}`}`,
+      use: first.state === "running" || first.kind === first.state ? useText(first) : `${useText(first)}, ${first.state}`,
       cpus: isAny ? "any" : formatList(cpus),
       nodes: isAny ? "any" : formatList(this.model.nodesOf(cpus)),
       wished: wishedWords(containers),
@@ -134,10 +134,10 @@ function folded(containers) {
   return [...groups.values()];
 }
 
-// The containers that a filter lets through: all of its words, of which cpu:N and node:N mean numbers.
+// The containers that a filter lets through, refused ones first: all of its words, of which cpu:N and node:N mean numbers.
 export function filtered(model, text, onlyProblems) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => matcher(model, word));
-  return model.status.containers.filter((container) =>
+  return [...model.refused, ...model.status.containers].filter((container) =>
     (!onlyProblems || container.unmet.length || container.notes.length) && words.every((matches) => matches(container)));
 }
 

@@ -69,10 +69,12 @@ export function bytes(count) {
   return `${count >= 100 ? Math.round(count) : Number(count.toFixed(1))} ${units[unit]}`;
 }
 
+// A moment where the browser is; the day where it is not today's.
 export function clock(seconds) {
   const date = new Date(seconds * 1000);
-  const day = date.toDateString() === new Date().toDateString() ? "" : `${date.toISOString().slice(0, 10)} `;
-  return day + date.toTimeString().slice(0, 8);
+  const two = (number) => String(number).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} `;
+  return (date.toDateString() === new Date().toDateString() ? "" : day) + date.toTimeString().slice(0, 8);
 }
 
 export function fullName(container) {
@@ -104,5 +106,6 @@ const UNMET = {
 
 // What is not as a container asks: pairs of a word and a sentence.
 export function unmetWords(container) {
+  if (container.refusal) return [["refused", container.refusal.replace(/^refused: /, "")]];
   return container.unmet.map((code) => UNMET[code] || [code, code]);
 }
