@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.pool_tree import TreeShape
-    from cri_proxy.cli.render.status import render_status
-    from cri_proxy.cli.render.status_filter import StatusFilter, filtered
+    from cri_proxy.cli.render.status import letters_of, render_status
+    from cri_proxy.cli.render.status_filter import StatusFilter, filtered, left_out
     from cri_proxy.node.status.model import StatusView
 
     wanted = StatusFilter(args.namespace, args.pod, args.pool, args.kind, args.problems, args.cpu)
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
     if args.watch and args.output != "text":
         raise CommandFailed("--watch prints text: poll with -o json instead", 2)
     daemon = _Daemon(args)
-    view = filtered(daemon.fetch("/api/v1/status", StatusView), wanted)
+    whole = daemon.fetch("/api/v1/status", StatusView)
+    view = filtered(whole, wanted)
     if args.watch:
         return _watch(args, daemon)
     if args.cpu:
@@ -97,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
 
         emit(view, args.output, partial(render_cpus, cpus=args.cpu, colours=is_colourful(), width=terminal_width()))
         return 0
-    shape = TreeShape(not args.no_fold, args.sort)
+    letters = letters_of(whole, {})  # the same whatever is shown
+    shape = TreeShape(not args.no_fold, args.sort, letters, left_out=left_out(whole, view))
     text = partial(render_status, colours=is_colourful(), width=terminal_width(), shown=shape)
     emit(view, args.output, text)
     return 0

@@ -95,16 +95,18 @@ def _refusals(plan: PlanResult) -> Iterator[str]:
 
 def _workload_lines(plan: PlanResult) -> Iterator[str]:
     refused = Counter(refusal.workload for refusal in plan.refused)
-    placed: dict[str, list[tuple[str, str]]] = {}
+    placed: dict[str, list[tuple[str, str, CpuSet]]] = {}
     for node, container in plan.containers():
         kind = container.state.kind or "shared"
-        placed.setdefault(container.workload, []).append((node.name, kind))
-    rows = [Cells(("workload", "containers", "refused", "nodes", "CPUs"), ("bold",) * 5)]
+        placed.setdefault(container.workload, []).append((node.name, kind, container.state.owned))
+    rows = [Cells(("workload", "containers", "refused", "nodes", "placed as"), ("bold",) * 5)]
     for workload in dict.fromkeys((*placed, *refused)):
         found = placed.get(workload, [])
-        kinds = Counter(kind for _, kind in found)
+        kinds = Counter(kind for _, kind, _ in found)
+        own = {(name, cpu) for name, _, owned in found for cpu in owned}
         shown = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        nodes = len({name for name, _ in found})
+        shown += f": {len(own)} own {'CPU' if len(own) == 1 else 'CPUs'}" if own else ""
+        nodes = len({name for name, _, _ in found})
         rows.append(Cells((workload, str(len(found)), str(refused[workload]), str(nodes), shown or "-")))
     yield from layout(rows, column_widths(rows, (40, 10, 10, 10, 60), flexible=0))
 

@@ -37,13 +37,15 @@ SORTS: Final[Mapping[str, Callable[[model.ContainerView], tuple[object, ...]]]] 
 class TreeShape:
     """How the tree is shown: ``is_folded`` by workload, ``sort`` is a key of SORTS, ``letters`` are those of owners.
 
-    ``changed`` are containers that are marked, as ``namespace/pod/name``.
+    ``changed`` are containers that are marked, as ``namespace/pod/name``. ``left_out`` are those of the node
+    that a filter does not show.
     """
 
     is_folded: bool = True
     sort: str = "name"
     letters: Mapping[str, str] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()
+    left_out: tuple[model.ContainerView, ...] = ()
 
 
 WHOLE: Final = TreeShape()

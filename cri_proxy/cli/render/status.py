@@ -12,7 +12,8 @@ from cri_proxy.node.status import model
 from cri_proxy.node.status.inventory import state_of
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.answers import LargestFit
-from sysfs.show.cpu_map import drawn, legend, lettered, owned_by_letter
+from sysfs.cpuset import CpuSet
+from sysfs.show.cpu_map import MANY, drawn, legend, lettered, owned_by_letter
 from sysfs.text import plural
 
 _DEVICE_LIMITS = (24, 6, 4, 16, 20)  # of the columns of devices
@@ -32,7 +33,9 @@ def status_lines(
 ) -> list[TreeLine]:
     """Return the same as lines, those of the tree with their containers."""
     ready = "ready" if view.is_ready else "not ready: its warnings tell why"
-    title = f"{view.node}: {view.policy}, {ready}, {plural(len(view.containers), 'container')}"
+    count = len(view.containers)
+    of = f"{count} of " if shown.left_out else ""
+    title = f"{view.node}: {view.policy}, {ready}, {of}{plural(count + len(shown.left_out), 'container')}"
     letters = letters_of(view, shown.letters)
     above = (
         [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_head(view, colours, width)],
@@ -40,7 +43,7 @@ def status_lines(
         _sentences("warning", view.warnings, "yellow", colours, width),
         _refused(view, colours, width),
         _fits(view.fits, width),
-        _map(view, letters, width),
+        _map(view, letters, shown.left_out, width),
     )
     below = (
         _memory(view.memory, colours, width),
@@ -80,13 +83,18 @@ def _fit_text(cpus: int, with_moves: int) -> str:
     return f"{plural(cpus, 'CPU')}{more}"
 
 
-def _map(view: model.StatusView, letters: Mapping[str, str], width: int) -> list[str]:
-    """Return the machine with a letter for each owner, and what the other marks mean."""
+def _map(
+    view: model.StatusView, letters: Mapping[str, str], left_out: Sequence[model.ContainerView], width: int
+) -> list[str]:
+    """Return the machine with a letter for each owner that is shown, and what the other marks mean."""
     if view.map is None:
         return []
     owners = [(owner_of(c), c.exclusive | c.isolated) for c in view.containers if c.exclusive or c.isolated]
-    lines = drawn(view.map, owned_by_letter(owners, letters), width=width)
-    return [*lines, *paragraph(legend(view.map), "  ", width=width)]
+    owned = owned_by_letter(owners, letters)
+    hidden = CpuSet.of_masks((c.exclusive | c.isolated).mask for c in left_out)
+    marks = {**owned, MANY: owned.get(MANY, CpuSet()) | hidden} if hidden else owned
+    meanings = legend(view.map) + (f"   {MANY} owned by others, which are left out here" if hidden else "")
+    return [*drawn(view.map, marks, width=width), *paragraph(meanings, "  ", width=width)]
 
 
 def _head(view: model.StatusView, colours: bool, width: int) -> list[str]:

@@ -58,6 +58,12 @@ def filtered(view: StatusView, wanted: StatusFilter) -> StatusView:
     return replace(view, containers=chosen, pools=tuple(pool for pool in view.pools if pool.name in shown))
 
 
+def left_out(view: StatusView, chosen: StatusView) -> tuple[ContainerView, ...]:
+    """Return the containers of a status that are not among the chosen ones of it."""
+    there = {(each.pod_uid, each.name) for each in chosen.containers}
+    return tuple(each for each in view.containers if (each.pod_uid, each.name) not in there)
+
+
 def _path(pool: str, parents: Mapping[str, str]) -> Iterator[str]:
     """Yield this pool and those above it."""
     while pool:

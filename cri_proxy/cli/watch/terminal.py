@@ -17,7 +17,7 @@ from cri_proxy.cli.output import redraw, show_window, with_visible_text
 from cri_proxy.cli.render.columns import terminal_width
 from cri_proxy.cli.render.pool_tree import TreeShape
 from cri_proxy.cli.render.status import letters_of, status_lines
-from cri_proxy.cli.render.status_filter import filtered
+from cri_proxy.cli.render.status_filter import filtered, left_out
 from cri_proxy.cli.watch.changes import changes
 from cri_proxy.cli.watch.window import Screen, drawn_lines, names_in, pressed
 from cri_proxy.clock import SystemClock
@@ -59,8 +59,9 @@ def watch_terminal(
         while not screen.is_over:
             columns, height, now = terminal_width(), shutil.get_terminal_size().lines, clock.monotonic_seconds()
             letters = letters_of(view, letters)
-            shape = TreeShape(screen.is_folded, screen.sort, letters, screen.marked(now))
-            lines = status_lines(filtered(view, screen.wanted), colours=colours, width=columns, shown=shape)
+            chosen = filtered(view, screen.wanted)
+            shape = TreeShape(screen.is_folded, screen.sort, letters, screen.marked(now), left_out(view, chosen))
+            lines = status_lines(chosen, colours=colours, width=columns, shown=shape)
             texts, screen = drawn_lines(screen, lines, height - 1, colours=colours)
             redraw("\n".join([*texts[:-1], texts[-1][: columns - 1]]), height)
             key = keys.next(max(0.0, asked_at + interval_seconds - now))

@@ -53,3 +53,9 @@ def test_of_two_plans_the_differences_come_first() -> None:
 
 def test_the_orders_that_were_tried_are_told() -> None:
     assert "the worst of 3 orders; 0 to 3 pods are refused" in plan_text([replace(PLAN, worst_of=(0, 3, 1))])
+
+
+def test_a_workload_has_its_containers_by_kind_and_how_many_cpus_they_own() -> None:
+    lines = plan_text([result(node(placed("web/c", "0-1"), placed("web/d", "2"), placed("web/e", "")))]).splitlines()
+    (row,) = [line for line in lines if line.startswith("Pod web ")]
+    assert row.split(maxsplit=5)[2:] == ["3", "0", "1", "3 shared: 3 own CPUs"]

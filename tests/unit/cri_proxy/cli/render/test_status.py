@@ -1,9 +1,12 @@
+import re
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.cli.render.pool_tree import TreeShape
 from cri_proxy.cli.render.status import render_status
+from cri_proxy.cli.render.status_filter import StatusFilter, filtered, left_out
 from cri_proxy.in_force.report import FilesReport, FileState, JudgedFile
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
@@ -52,6 +55,17 @@ MEMORY NODE  KIND  CAPACITY  PROMISED HERE  HERE OR ELSEWHERE  CONTAINERS
 
 def test_the_whole_picture() -> None:
     assert render_status(status_view()) == EXPECTED
+
+
+def test_the_map_of_a_filtered_status_keeps_the_cpus_of_those_left_out() -> None:
+    whole = status_view()
+    chosen = filtered(whole, StatusFilter(namespace="kube-system"))
+    text = render_status(chosen, shown=TreeShape(left_out=left_out(whole, chosen)))
+    assert "ready, 1 of 4 containers\n" in text
+    before, after = (re.findall(r"node \d  (\S+ \S+)", each) for each in (render_status(whole), text))
+    assert before == ["r· AA", "·· ·i"]
+    assert after == ["r· ##", "·· ·i"]
+    assert "# owned by others, which are left out here" in text
 
 
 def test_the_topology_policy_stands_below_the_title_with_its_scope_and_options() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.cli.render.status_filter import StatusFilter, filtered
+from cri_proxy.cli.render.status_filter import StatusFilter, filtered, left_out
 from cri_proxy.errors import CommandFailed
 from sysfs.cpuset import CpuSet
 from tests.fakes.views import status_view
@@ -24,6 +24,13 @@ def test_the_containers_that_pass_stay_with_their_pools(
     shown = filtered(status_view(), wanted)
     assert [each.name for each in shown.containers] == names
     assert [pool.name for pool in shown.pools] == pools
+
+
+def test_shown_and_left_out_are_all() -> None:
+    whole = status_view()
+    shown = filtered(whole, StatusFilter(pod="we*"))
+    assert [each.name for each in left_out(whole, shown)] == ["c2"]
+    assert left_out(whole, whole) == ()
 
 
 def test_a_pool_that_does_not_exist_is_wrong_usage() -> None:
