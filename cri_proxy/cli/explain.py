@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.explain import render_explain
     from cri_proxy.node.status.decision_views import ExplainView
-    from cri_proxy.node.status.explain import readings_of
+    from cri_proxy.node.status.names import readings_of
 
     if not readings_of(args.who):
         raise CommandFailed(f"expected [NAMESPACE/]POD[/CONTAINER], got {args.who!r}", 2)

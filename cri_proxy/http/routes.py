@@ -15,8 +15,8 @@ from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
 from cri_proxy.node.decision_log.incidents import Incidents
 from cri_proxy.node.status.daemon_view import DaemonView
 from cri_proxy.node.status.decision_views import PlanView
-from cri_proxy.node.status.explain import readings_of
 from cri_proxy.node.status.model import ConfigurationView, Health, StatusView
+from cri_proxy.node.status.names import readings_of
 from cri_proxy.steps import BUNCH, Steps, bunches
 
 _EXPLAINED_BUNCH: Final = 2

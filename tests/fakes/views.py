@@ -6,7 +6,6 @@ from cri_proxy.config.model import Config
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.decision_views import ExplainView, Explanation, FieldView, HistoryView
-from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
 from cri_proxy.node.status.history import events_of
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import (
@@ -19,6 +18,7 @@ from cri_proxy.node.status.model import (
     MemoryNodeView,
     StatusView,
 )
+from cri_proxy.node.status.names import candidates, in_namespace, readings_of, resolved
 from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
 from cri_proxy.steps import Steps
 from policies.answers import Default, LargestFit, NodeFit

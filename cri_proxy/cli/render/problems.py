@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cli.render.columns import paint, paragraph
-from cri_proxy.node.status.containers import Unmet
-from cri_proxy.node.status.model import ContainerView, StatusView
+from cri_proxy.node.status.model import ContainerView, StatusView, Unmet
 from policies.container_name import ContainerName
 from sysfs.text import some
 

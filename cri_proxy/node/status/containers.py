@@ -3,14 +3,20 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import reduce
 from operator import or_
 from typing import Final, Self
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.pending_calls import PendingCall
-from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
+from cri_proxy.node.status.model import (
+    ContainerView,
+    DeviceHolderView,
+    DeviceUseView,
+    HugePageView,
+    MemoryNodeView,
+    Unmet,
+)
 from cri_proxy.node.status.workload import workload_of
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
@@ -30,16 +36,6 @@ NAMES_SHOWN = 4
 
 ANYWHERE: Final = -1
 """The mask of all possible CPUs."""
-
-
-class Unmet(StrEnum):
-    """What is not as a container asks."""
-
-    OVERCOMMITTED = "overcommitted"  # no CPU time is booked for its request
-    CPUS_WIDER = "cpus-wider"  # its own CPUs are on several NUMA nodes, any of which has as many
-    MEMORY_WIDER = "memory-wider"  # it may use memory nodes beyond its pool's
-    CONTESTED = "contested"  # others can run on its own CPUs
-    ANNOTATION_IGNORED = "annotation-ignored"  # a value that could not be read
 
 
 @dataclass(frozen=True, slots=True)

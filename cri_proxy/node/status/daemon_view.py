@@ -29,7 +29,7 @@ class DaemonView(Protocol):
     def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
         """Return decisions of what ``pod`` means: [NAMESPACE/]POD[/CONTAINER], a pod by name or uid.
 
-        ``container`` and ``namespace`` narrow that down. See ``node.status.explain``.
+        ``container`` and ``namespace`` narrow that down. See ``node.status.names``.
         """
 
     def history_steps(self, since_seconds: float) -> Steps[HistoryView]:

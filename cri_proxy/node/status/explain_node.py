@@ -11,7 +11,7 @@ from typing import Final
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.status import containers, explain
 from cri_proxy.node.status.decision_views import Explanation, PoolHolderView
-from cri_proxy.node.status.model import ContainerView
+from cri_proxy.node.status.model import ContainerView, Unmet
 from cri_proxy.node.status.remedies import narrower, remedies_of
 from cri_proxy.state.decisions import CHOSEN, DecisionRecord, Outcome
 from cri_proxy.state.rows import Row
@@ -92,7 +92,7 @@ def _helps(each: Explanation, state: Explained) -> Steps[tuple[str, ...]]:
 
 def _is_wide(each: Explanation) -> bool:
     """Return whether its own CPUs are on several NUMA nodes, of which one has as many."""
-    return each.container is not None and containers.Unmet.CPUS_WIDER in each.container.unmet
+    return each.container is not None and Unmet.CPUS_WIDER in each.container.unmet
 
 
 def _lacks_a_place(each: Explanation) -> bool:

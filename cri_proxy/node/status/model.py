@@ -1,6 +1,7 @@
 """Frozen values of the answers about the node: status and health."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Self
 
 from cri_proxy.codec import FLAT
@@ -44,6 +45,16 @@ class Health:
         bad = [part for part in parts if part.problem]
         is_alive = not any(part.is_vital for part in bad)
         return cls(is_alive, not bad, tuple(part.problem for part in bad), parts)
+
+
+class Unmet(StrEnum):
+    """What is not as a container asks."""
+
+    OVERCOMMITTED = "overcommitted"  # no CPU time is booked for its request
+    CPUS_WIDER = "cpus-wider"  # its own CPUs are on several NUMA nodes, any of which has as many
+    MEMORY_WIDER = "memory-wider"  # it may use memory nodes beyond its pool's
+    CONTESTED = "contested"  # others can run on its own CPUs
+    ANNOTATION_IGNORED = "annotation-ignored"  # a value that could not be read
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.status import containers, explain, model
+from cri_proxy.node.status import containers, explain, model, names
 from cri_proxy.node.status.decision_views import EventView, ExplainView, HistoryView
 from cri_proxy.node.status.device_usage import held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.node.status.explain_node import Explained, explanations
@@ -182,9 +182,9 @@ class NodeView:
 
     def explain_steps(self, pod: str, container: str | None = None, namespace: str = "") -> Steps[ExplainView]:
         """Return the same as of the first step, but for records that are read later."""
-        readings = explain.in_namespace(explain.readings_of(pod, container or ""), namespace)
+        readings = names.in_namespace(names.readings_of(pod, container or ""), namespace)
         workloads = {row.key.pod_uid: row.grant.request.pod for row in self._ledger.active()}
-        meant = explain.resolved(self._names(), readings, self._name, workloads)
+        meant = names.resolved(self._names(), readings, self._name, workloads)
         ledger, effects = self._ledger.copy(), self._node.effects
         pools = ledger.policy.pools(ledger.allocations) if meant.keys else ()
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
@@ -222,7 +222,7 @@ class NodeView:
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         """Return the names that are near these words, best first, in all namespaces."""
-        return explain.candidates(self._names(), explain.readings_of(pod, container or ""))
+        return names.candidates(self._names(), names.readings_of(pod, container or ""))
 
     def _names(self) -> Mapping[ContainerKey, ContainerName]:
         """Return every container that can be explained, by the names that people use."""

@@ -1,8 +1,7 @@
 from dataclasses import replace
 
 from cri_proxy.cli.render.problems import NotAsAsked, problems_of, render_problems
-from cri_proxy.node.status.containers import Unmet
-from cri_proxy.node.status.model import RefusedView
+from cri_proxy.node.status.model import RefusedView, Unmet
 from tests.fakes.views import container, status_view
 
 WIDE = {"unmet": (Unmet.CPUS_WIDER.value,), "workload": "web"}
