@@ -83,7 +83,8 @@ def _for_want_of_room(grant: Grant, options: TopologyAwareOptions) -> Iterator[C
         text = f"no pool had room for its {grant.booked_for_mcpu}m: {let_in}"
         yield Condition("overcommitted", text, "request less, or end others: status has what fits")
     elif grant.kind is CpuKind.SHARED and sharing_rule(request, options) is None and request.cpu_request_mcpu >= 1000:
-        yield Condition("no-room", "it gave its own CPUs up, or found none", "end others, and create the pod again")
+        text = "it found no CPUs of its own when it was placed, gave them up later, or was placed under other options"
+        yield Condition("no-room", text, "create the pod again; where that many CPUs are not free, end others first")
     wants_isolated = preferences.prefer_isolated or preferences.require_isolated
     if wants_isolated and grant.exclusive and not grant.isolated:
         by = _origin(request, "prefer_isolated", "require_isolated")
@@ -92,6 +93,9 @@ def _for_want_of_room(grant: Grant, options: TopologyAwareOptions) -> Iterator[C
 
 
 def _origin(request: Request, *fields: str) -> str:
-    """Return the annotation that set the first of these fields."""
+    """Return the annotation that set the first of these fields.
+
+    A cpu.preserve that may only keep the container off owned CPUs sets them too, and is no origin.
+    """
     origins = dict(request.origins)
-    return next((origins[field] for field in fields if field in origins), "annotation")
+    return next((origins[field] for field in fields if field in origins), "an annotation (see annotations ignored)")

@@ -90,12 +90,16 @@ def test_cpus_of_a_pod_are_not_the_containers_own() -> None:
 
 def test_one_whose_own_cpus_were_given_up_is_told_so() -> None:
     grant = Grant(request("a/c", 2000), "root", CpuKind.SHARED, shared_mcpu=2000)
-    assert [condition.code for condition in topology_aware(MACHINE).not_exclusive(grant)] == ["no-room"]
+    (condition,) = topology_aware(MACHINE).not_exclusive(grant)
+    assert condition.code == "no-room"
+    assert "or was placed under other options" in condition.text
 
 
 def test_the_annotation_is_named_that_set_it() -> None:
     asked = replace(request("a/c", 2000, prefer_shared=True), origins=(("prefer_shared", "cri-proxy.io/prefer"),))
     assert conditions(asked)[0].text == "it prefers shared CPUs, by cri-proxy.io/prefer"
+    partly = conditions(request("a/c", 2000, prefer_shared=True))[0]  # as a cpu.preserve that does not count in full
+    assert partly.text == "it prefers shared CPUs, by an annotation (see annotations ignored)"
 
 
 def test_the_rule_is_that_of_the_demand() -> None:
