@@ -22,7 +22,6 @@ from policies.devices import (
     identities_of,
     read_annotations,
 )
-from policies.devices.candidates import named_only
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic
 
 NODE = DeviceInventory(
@@ -135,8 +134,5 @@ def test_each_device_is_named_once_however_many_were_chosen(monkeypatch: pytest.
         return identities_of(device)
 
     monkeypatch.setattr("policies.devices.candidates.identities_of", counted)
-    chosen = read_annotations({DEVICE_ALLOCATED: json.dumps({"gpu": [{"minor": 0, "id": "GPU-7"}] * 256})})
-    assert named_only(NODE, chosen) == {device.key: "" for device in NODE.devices if device.kind == "rdma"} | {
-        ("gpu", 7): ""
-    }
+    assert given({GPUS: 1, NICS: 1}, {"gpu": [{"minor": 0, "id": "GPU-7"}] * 256})[0] == "gpu 7"
     assert len(asked) == len(NODE.devices)

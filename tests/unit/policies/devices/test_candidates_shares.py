@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceAllocation, DeviceAllocator, DeviceInventory
-from policies.devices.allocate import DeviceAttempt
+from policies.devices import DeviceAllocation, DeviceAllocator, DeviceAttempt, DeviceInventory
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question
 
 BOTH = ("gpu", "rdma")

@@ -1,7 +1,8 @@
+import json
+
 import pytest
 
-from policies.devices import SELECTOR
-from policies.devices.label_selector import JsonValue
+from policies.devices import ALLOCATE_HINT, AnnotationError, read_annotations
 
 LABELS = {"speed": "100G", "vendor": "mellanox"}
 
@@ -23,7 +24,8 @@ LABELS = {"speed": "100G", "vendor": "mellanox"}
     ],
 )
 def test_a_selector_matches_as_in_kubernetes(selector: object, is_matched: bool) -> None:
-    assert SELECTOR.read(JsonValue(selector), "selector").matches(LABELS) is is_matched
+    found = read_annotations({ALLOCATE_HINT: json.dumps({"rdma": {"selector": selector}})})
+    assert found.hints["rdma"].selector.matches(LABELS) is is_matched
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,6 @@ def test_a_selector_matches_as_in_kubernetes(selector: object, is_matched: bool)
     ],
 )
 def test_what_kubernetes_would_not_accept_is_an_error(selector: object, problem: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        SELECTOR.read(JsonValue(selector), "selector")
-    assert str(caught.value) == problem
+    with pytest.raises(AnnotationError) as caught:
+        read_annotations({ALLOCATE_HINT: json.dumps({"rdma": {"selector": selector}})})
+    assert str(caught.value) == f"{ALLOCATE_HINT}: rdma.{problem}"

@@ -5,7 +5,6 @@ import pytest
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices import DeviceInventory, GpuPartition
-from policies.devices.partitions import partition_rule, ranked_partitions
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 
 HONOR = {"node.koordinator.sh/gpu-partition-policy": "Honor"}
@@ -46,10 +45,8 @@ def test_a_larger_score_wins_whatever_the_order_of_the_table() -> None:
 def test_of_partitions_that_are_equal_that_with_the_lowest_minor_is_first() -> None:
     """The minors in numerical order: a set of 1 and 8 yields 8 first."""
     ten = inventory(*(gpu(i, 0, f"p{i}") for i in range(10)), partitions=(GpuPartition((2, 3)), GpuPartition((1, 8))))
-    rule = partition_rule(ten, HONOR, None)
-    assert rule is not None
-    every = frozenset(range(10))
-    assert [found.minors for found in ranked_partitions(rule, 2, every, every)] == [{1, 8}, {2, 3}]
+    asked = question({GPUS: 2}, labels=HONOR)
+    assert [minors(allocated(ten, asked, held), "gpu") for held in ([], used(1))] == [[1, 8], [2, 3]]
 
 
 def test_of_equal_scores_the_partition_is_taken_that_leaves_the_most_to_others() -> None:

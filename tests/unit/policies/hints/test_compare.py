@@ -3,7 +3,13 @@ import random
 import pytest
 
 from policies.hints import POLICIES, Merged, Nodes, Verdict, compared_pairs, hint_lists, merge
-from policies.hints.compare import verdict
+
+
+def verdict(merged: Merged, nodes: int) -> Verdict:
+    """The masks with the highest node left; nil, or none where there is no hint."""
+    admit = "yes" if merged.admit else "no"
+    affinity = "nil" if merged.affinity is None else f"{merged.affinity:0{nodes}b}"
+    return Verdict(affinity, "T" if merged.preferred else "F", admit) if merged.has_hint else Verdict("none", "", admit)
 
 
 def test_lists_are_every_choice_of_masks_and_any_node() -> None:
@@ -31,10 +37,3 @@ def test_so_it_is_with_three_nodes() -> None:
     for pair in compared_pairs(3, some):
         offers = [{"cpu": hints[text]} for text in pair.providers]
         assert pair.verdicts == tuple(verdict(merge(offers, Nodes(0b111), policy), 3) for policy in POLICIES)
-
-
-def test_a_verdict_has_the_highest_node_left() -> None:
-    assert verdict(Merged(0b01, preferred=True, admit=True), 3) == Verdict("001", "T", "yes")
-    assert verdict(Merged(0, preferred=True, admit=False), 2) == Verdict("00", "T", "no")
-    assert verdict(Merged(None, preferred=False, admit=True), 2) == Verdict("nil", "F", "yes")
-    assert verdict(Merged(None, preferred=False, admit=False, has_hint=False), 2) == Verdict("none", "", "no")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from policies.devices.costs import NO_DEVICES, DeviceCatalog, Inventory, Missing
-from policies.devices.costs.catalog import MOST_PARTS
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Cache
@@ -40,7 +39,7 @@ def test_no_machine_has_more_parts_than_a_choice_can_compare() -> None:
     assert parts(found) == ["0-49", "50-99"]
     assert list(found.row(0)[2:]) == [sum(range(50)) // 50]
     many = describe({"packages": 100, "cores": 1, "threads": 1, "memory": "1Gi"})
-    assert len(DeviceCatalog(many, NO_DEVICES).parts) == MOST_PARTS
+    assert len(DeviceCatalog(many, NO_DEVICES).parts) == 64
 
 
 def test_cpus_cost_each_other_what_the_kernel_says_in_both_directions() -> None:

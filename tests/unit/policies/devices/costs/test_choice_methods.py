@@ -16,7 +16,6 @@ from policies.devices.costs import (
     compile_costs,
     select,
 )
-from policies.devices.costs.exact import CLOCK_STEPS
 from tests.unit.policies.devices.costs.build import CostOracle, random_listing, random_request, selected, two_types
 
 GREEDY, ANNEAL = SelectOptions(SelectMethod.GREEDY), SelectOptions(SelectMethod.ANNEAL)
@@ -98,7 +97,7 @@ def test_the_clock_ends_the_search_too() -> None:
     answer = select(compile_costs(HARD), OF_HARD, SelectOptions(steps=None), is_over)
     assert isinstance(answer, Selection)
     assert not answer.is_optimal
-    assert 6 * CLOCK_STEPS <= answer.steps < 7 * CLOCK_STEPS
+    assert 6000 <= answer.steps < 7000  # the clock is looked at each 1000 steps
 
 
 def test_instances_that_can_change_places_are_tried_once() -> None:

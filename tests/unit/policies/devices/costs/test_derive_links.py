@@ -4,8 +4,7 @@ import pytest
 
 from policies.devices import RESOURCE_OF
 from policies.devices.costs import CostError, MachineCosts, costs_of_links, nodes_of_gpus
-from policies.devices.costs.derive_links import GPU_TYPE, GPU_TYPES, link_cost
-from policies.devices.links import Link, LinkMatrix, MatrixGpu, read_links
+from policies.devices.links import Link, LinkMatrix, MatrixGpu, MatrixNic, matrix_of, read_links
 from sysfs.cpuset import NodeSet
 from tests.fakes.amd_texts import amd_smi, islands, packages, rocm_smi
 from tests.unit.policies.devices.costs.derived import by_pair, machine
@@ -38,12 +37,14 @@ def test_a_word_of_the_matrix_is_a_cost(one: str, other: str, cost: int) -> None
 
 
 def test_more_nvlinks_never_cost_more_and_one_less_than_a_switch_between_gpus() -> None:
-    costs = [link_cost(links) for links in range(1, 40)]
+    names = ("nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1")
+    scale = MachineCosts(machine()).scale
+    costs = [by_pair(costs_of_links(matrix_of([[0, n], [n, 0]], ()), scale))[names] for n in range(1, 40)]
     assert (costs[0], costs[17], costs[-1]) == (10, 2, 2)
     assert all(more <= fewer for fewer, more in pairwise(costs))
     assert costs[:19] == [10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 2, 2]
-    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), MachineCosts(machine()).scale))
-    assert link_cost(1) < switch["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1"]
+    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), scale))
+    assert costs[0] < switch[names]
 
 
 def test_a_nic_without_a_name_in_the_legend_goes_by_that_of_its_column() -> None:
@@ -59,11 +60,17 @@ def test_a_gpu_without_links_is_present() -> None:
     assert nodes_of_gpus(matrix) == {"nvidia.com/gpu/gpu0": NodeSet.of([0, 1])}
 
 
-@pytest.mark.parametrize("name", ["mlx5/0", "mlx5-0"])
+@pytest.mark.parametrize("name", ["mlx5/0", "a b", "mlx5-0", "a0-1", "a\x1b", "a\u202e0", "x" * 600])
 def test_a_name_of_the_legend_that_is_no_instance_is_refused(name: str) -> None:
-    matrix = read_links(MATRIX.replace("NIC1: mlx5_1", f"NIC1: {name}"))
-    with pytest.raises(CostError, match=f"NIC1: expected a device's name in the legend, got '{name}'; correct it"):
+    matrix = LinkMatrix((), (MatrixNic("NIC1", name),), {})
+    with pytest.raises(CostError) as refused:
         costs_of_links(matrix, MachineCosts(machine()).scale)
+    assert str(refused.value) == f"NIC1: expected a device's name in the legend, got {name[:40]!r}; correct it"
+
+
+def test_a_name_with_a_number_is_an_instance() -> None:
+    matrix = LinkMatrix((), (MatrixNic("NIC1", "mlx5_bond_0"),), {})
+    assert costs_of_links(matrix, MachineCosts(machine()).scale).present == ("nic/mlx5_bond_0",)
 
 
 def test_a_pair_of_which_nothing_is_known_is_as_far_as_can_be() -> None:
@@ -88,8 +95,9 @@ def test_gpus_of_amd_go_by_their_own_resource_and_xgmi_is_nearer_than_pcie() -> 
 
 
 def test_types_of_gpus_are_the_resources_of_their_vendors() -> None:
-    assert {vendor: RESOURCE_OF[vendor] for vendor in GPU_TYPES} == GPU_TYPES
-    assert RESOURCE_OF["nvidia"] == GPU_TYPE
+    for vendor, text in (("nvidia", MATRIX), ("amd", amd_smi(packages()))):
+        listing = costs_of_links(read_links(text), MachineCosts(machine()).scale)
+        assert listing.present[0] == f"{RESOURCE_OF[vendor]}/gpu0"
 
 
 def test_nodes_of_gpus_of_amd_are_by_their_own_resource() -> None:

@@ -1,8 +1,15 @@
 import pytest
 
-from policies.devices.costs import CannotSelect, CostLine, CostListing, Missing, SetRequest, build_graph, compile_costs
-from policies.devices.costs import graph as module
-from policies.devices.costs.graph import Vertex, alike
+from policies.devices.costs import (
+    CannotSelect,
+    CostGraph,
+    CostLine,
+    CostListing,
+    Missing,
+    SetRequest,
+    build_graph,
+    compile_costs,
+)
 from tests.unit.policies.devices.costs.build import graph_of
 
 GPUS, CPUS = ("gpu/0", "gpu/1"), ("cpu/0", "cpu/1", "cpu/2")
@@ -38,13 +45,13 @@ def test_interchangeable_instances_are_one_vertex() -> None:
     lines = [CostLine((cpu,), 4, ("gpu/0",)) for cpu in CPUS]
     lines += [CostLine((cpu,), 1, (other,)) for cpu in CPUS for other in CPUS if cpu < other]
     graph = graph_of(CostListing(tuple(lines)), SetRequest({"cpu": 2, "gpu": 1}))
-    assert graph.vertices == (Vertex(0, ("gpu/0",)), Vertex(1, CPUS))
+    assert members_of(graph) == [(0, ("gpu/0",)), (1, CPUS)]
     assert graph.pair == ((0, 4), (4, 1))
     assert graph.cost([1, 2]) == 9
 
 
 def test_instances_that_differ_in_types_which_are_not_requested_are_one_vertex() -> None:
-    assert graph_of(LISTING, SetRequest({"gpu": 1})).vertices == (Vertex(0, GPUS),)
+    assert members_of(graph_of(LISTING, SetRequest({"gpu": 1}))) == [(0, GPUS)]
 
 
 @pytest.mark.parametrize(("inside", "between", "joined"), [(5, 5, True), (5, 3, False), (3, 5, False)])
@@ -60,7 +67,9 @@ def test_a_group_is_joined_with_what_its_members_cost_as_they_cost_each_other(
 
 def test_busy_instances_are_left_out_and_those_that_must_be_chosen_come_first() -> None:
     wanted = SetRequest({"gpu": 1, "cpu": 1}, frozenset({"gpu/0", "cpu/0"}), frozenset({"cpu/2"}))
-    assert graph_of(LISTING, wanted).vertices == (Vertex(0, ("gpu/1",)), Vertex(1, ("cpu/2", "cpu/1"), must=1))
+    graph = graph_of(LISTING, wanted)
+    assert members_of(graph) == [(0, ("gpu/1",)), (1, ("cpu/2", "cpu/1"))]
+    assert [vertex.must for vertex in graph.vertices] == [0, 1]
 
 
 def test_a_set_is_shown_in_ascending_order() -> None:
@@ -75,25 +84,21 @@ def test_a_request_that_cannot_be_met_has_no_graph() -> None:
 
 
 def test_more_instances_of_different_lines_than_the_graph_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_VERTICES", 4)
+    monkeypatch.setattr("policies.devices.costs.graph.MAX_VERTICES", 4)
     refused = build_graph(compile_costs(LISTING), SetRequest({"gpu": 1, "cpu": 1}))
     assert isinstance(refused, CannotSelect)
     assert refused.problem == "5 of the free instances stand in different lines; at most 4 may"
 
 
-def test_positions_are_alike_when_every_third_one_costs_both_the_same() -> None:
-    pair = ((0, 7, 3, 4), (7, 2, 3, 4), (3, 3, 0, 9), (4, 4, 9, 0))
-    assert alike("aaaa", [1] * 4, pair) == [[0, 1], [2], [3]]
-    assert alike("abaa", [1] * 4, pair) == [[0], [1], [2], [3]]
-    assert alike("aaaa", [1] * 4, pair, lambda a, b: pair[a][a] == pair[b][b]) == [[0], [1], [2], [3]]
-
-
 @pytest.mark.parametrize("at", range(2, 12))
-def test_rows_with_equal_sums_and_other_costs_are_not_alike(at: int) -> None:
-    """One more, two less, one more: the sums that are compared first are equal, whichever three positions these are."""
-    pair = [[0] * 14 for _ in range(14)]
-    for i, more in ((at, 1), (at + 1, -2), (at + 2, 1)):
-        if i < 14:
-            pair[0][i] = pair[i][0] = 5 + more
-            pair[1][i] = pair[i][1] = 5
-    assert [0, 1] not in alike([0, 0, *range(1, 13)], [1] * 14, pair)
+def test_instances_with_equal_sums_of_other_costs_are_two_vertices(at: int) -> None:
+    """One more, two less, one more: the sums that are compared first are equal, whichever three types these are."""
+    lines, more = [], {at: 1, at + 1: -2, at + 2: 1}
+    for i in range(2, 14):
+        lines += [CostLine(("a/0",), 5 + more.get(i, 0), (f"t{i}/0",)), CostLine(("a/1",), 5, (f"t{i}/0",))]
+    graph = graph_of(CostListing(tuple(lines)), SetRequest({"a": 1, **{f"t{i}": 1 for i in range(2, 14)}}))
+    assert {("a/0",), ("a/1",)} <= {vertex.members for vertex in graph.vertices}
+
+
+def members_of(graph: CostGraph) -> list[tuple[int, tuple[str, ...]]]:
+    return [(vertex.layer, vertex.members) for vertex in graph.vertices]

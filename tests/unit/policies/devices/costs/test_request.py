@@ -1,7 +1,6 @@
 import pytest
 
-from policies.devices.costs import CannotSelect, CostListing, SetRequest, compile_costs
-from policies.devices.costs.request import refuse
+from policies.devices.costs import CannotSelect, CostListing, Selection, SetRequest, compile_costs, select
 
 TABLE = compile_costs(CostListing(present=("gpu/0", "gpu/1", "gpu/2", "nic/0")))
 
@@ -10,7 +9,7 @@ MANY = frozenset(f"c/{i}" for i in range(9, 30))
 
 def test_a_request_that_can_be_met_is_not_refused() -> None:
     wanted = SetRequest({"gpu": 2, "nic": 1}, frozenset({"gpu/1", "gpu/7"}), frozenset({"gpu/2"}))
-    assert refuse(TABLE, wanted) is None
+    assert isinstance(select(TABLE, wanted), Selection)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_a_request_that_can_be_met_is_not_refused() -> None:
     ],
 )
 def test_a_refusal_names_the_type_or_the_instance(wanted: SetRequest, problem: str) -> None:
-    refused = refuse(TABLE, wanted)
+    refused = select(TABLE, wanted)
     assert isinstance(refused, CannotSelect)
     assert problem in refused.problem
 
@@ -52,13 +51,13 @@ def test_a_refusal_names_the_type_or_the_instance(wanted: SetRequest, problem: s
     ],
 )
 def test_a_refusal_is_bounded_and_names_the_first(present: int, wanted: SetRequest, problem: str) -> None:
-    refused = refuse(compile_costs(CostListing(present=tuple(f"t{i}/0" for i in range(present)))), wanted)
+    refused = select(compile_costs(CostListing(present=tuple(f"t{i}/0" for i in range(present)))), wanted)
     assert isinstance(refused, CannotSelect)
     assert refused.problem.endswith(problem)
 
 
 def test_a_type_without_its_domain_is_known_by_the_first_that_has_it() -> None:
     table = compile_costs(CostListing(present=("b.com/gpu/0", "a.com/gpu/0", "c.com/gpu/0")))
-    refused = refuse(table, SetRequest({"gpu": 1}))
+    refused = select(table, SetRequest({"gpu": 1}))
     assert isinstance(refused, CannotSelect)
     assert refused.problem == "gpu: no instance of this type is present; did you mean a.com/gpu?"

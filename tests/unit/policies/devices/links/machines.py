@@ -5,7 +5,6 @@ from itertools import combinations
 from random import Random
 
 from policies.devices.links import LinkMatrix, matrix_of, read_links
-from policies.devices.links.matrix import PairPoints
 
 # The matrix of KEP-690.
 KEP_690 = """\
@@ -43,7 +42,7 @@ def random_points(random: Random, count: int, values: Sequence[int]) -> list[lis
     return points
 
 
-def score(points: PairPoints, members: Sequence[int]) -> int:
+def score(points: Sequence[Sequence[int]], members: Sequence[int]) -> int:
     return sum(points[i][j] for i, j in combinations(members, 2))
 
 
@@ -64,7 +63,7 @@ def every_cut(gpus: tuple[int, ...], size: int) -> Iterator[Cut]:
 
 
 def best_by_enumeration(
-    points: PairPoints, size: int, required: frozenset[int], *, from_all_cuts: bool
+    points: Sequence[Sequence[int]], size: int, required: frozenset[int], *, from_all_cuts: bool
 ) -> tuple[tuple[int, ...], int, int]:
     """The members, their score and the total of the cut."""
 

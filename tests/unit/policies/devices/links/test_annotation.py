@@ -19,8 +19,6 @@ from policies.devices.links import (
     read_annotation,
     read_links,
 )
-from policies.devices.links.annotation import MAX_PUBLISHED_GPUS, label_pieces
-from policies.devices.links.matrix import PCI_WORDS
 from sysfs.cpuset import NodeSet
 from tests.fakes.amd_texts import amd_smi, packages
 from tests.unit.policies.devices.links.machines import KEP_690
@@ -30,7 +28,7 @@ WORD = "v1.0t3.n0x2n1x2.v12sx4v12"
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LINKS = st.one_of(
     st.integers(1, 999).map(Link),
-    st.sampled_from((*PCI_WORDS, UNKNOWN)).map(lambda word: Link(pcie=word)),
+    st.sampled_from(("PSB", "PIX", "PXB", "PHB", "NODE", "SYS", UNKNOWN)).map(lambda word: Link(pcie=word)),
     st.integers(1, 99).map(lambda links: Link(xgmi=links)),
     st.integers(2, 9).map(lambda hops: Link(xgmi=1, xgmi_hops=hops)),
 )
@@ -59,7 +57,7 @@ def test_what_is_published_is_read_again(matrix: LinkMatrix) -> None:
 @given(matrices())
 def test_the_pieces_are_values_of_labels_and_make_the_word_again(matrix: LinkMatrix) -> None:
     word = link_annotation(matrix)
-    assert [piece for piece in label_pieces(word) if not LABEL_VALUE.fullmatch(piece)] == []
+    assert [piece for piece in labels_of(word).values() if not LABEL_VALUE.fullmatch(piece)] == []
     assert joined_labels({"kubernetes.io/os": "linux", **labels_of(word)}) == word
 
 
@@ -77,7 +75,7 @@ def test_links_and_numa_nodes_stay_and_cpus_and_nics_go() -> None:
 def test_the_matrix_of_the_kep_fits_a_label() -> None:
     word = link_annotation(read_links(KEP_690))
     assert word == "v1.0t7.ux8.v1x2v2x2sx3v2v1sv2sx2v2sx2v1sx4v1x3v2x2v1v2"
-    assert label_pieces(word) == (word,)
+    assert [*labels_of(word).values()] == [word]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_the_order_of_the_columns_changes_nothing() -> None:
 
 def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
     chance = random.Random(1)
-    gpus = tuple(MatrixGpu(2 * i, NodeSet.of([i])) for i in range(MAX_PUBLISHED_GPUS))
+    gpus = tuple(MatrixGpu(2 * i, NodeSet.of([i])) for i in range(32))
     largest = linked(gpus, lambda: Link(chance.randrange(100, 1000)))
     assert read_annotation(link_annotation(largest)) == largest
     with pytest.raises(LinkError, match=r"33 GPUs; at most 32 are published"):
@@ -152,8 +150,8 @@ def test_anything_else_is_an_error_with_what_was_expected(word: str, problem: st
     ],
 )
 def test_a_word_is_cut_as_late_as_may_be_and_not_beside_a_dot(word: str, lengths: list[int]) -> None:
-    assert [len(piece) for piece in label_pieces(word)] == lengths
-    assert "".join(label_pieces(word)) == word
+    assert [len(piece) for piece in labels_of(word).values()] == lengths
+    assert joined_labels(labels_of(word)) == word
 
 
 def test_a_piece_that_is_missing_ends_the_word() -> None:

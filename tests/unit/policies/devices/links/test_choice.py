@@ -12,7 +12,6 @@ from policies.devices.links import (
     matrix_of,
     read_links,
 )
-from policies.devices.links.choice import STATIC_SETS
 from tests.unit.policies.devices.links.machines import alike, kep_690, of_nvlinks
 
 SIMPLE = LinkOptions(LinkPolicy.SIMPLE)
@@ -72,12 +71,15 @@ def test_a_dgx2_has_16_gpus() -> None:
     assert devices(matrix, GpuRequest(8, frozenset(range(4, 16))), LinkPolicy.STATIC_DGX2) == tuple(range(8, 16))
 
 
-def test_static_sets_of_a_size_are_apart_and_cover_the_machine() -> None:
-    for sets in STATIC_SETS.values():
-        for size, listed in sets.items():
-            members = [gpu for found in listed for gpu in found]
-            assert all(len(found) == size for found in listed)
-            assert sorted(members) == list(range(len(members)))
+@pytest.mark.parametrize("policy", [policy for policy in LinkPolicy if policy.startswith("static")])
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_static_sets_of_a_size_are_apart_and_cover_the_machine(policy: LinkPolicy, size: int) -> None:
+    count = 16 if policy is LinkPolicy.STATIC_DGX2 else 8
+    left = frozenset(range(count))
+    while left:
+        found = devices(alike(count, 6), GpuRequest(size, left), policy)
+        assert len(found) == size
+        left -= frozenset(found)
 
 
 @pytest.mark.parametrize("policy", LinkPolicy)

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.devices.links import LinkError, matrix_of, node_score, ranked_points, read_links
-from policies.devices.links.node_scores import MOST_POINTS
 from tests.unit.policies.devices.links.machines import alike, kep_690, of_nvlinks
 
 SCORES = st.lists(st.one_of(st.none(), st.fractions(0, 100, max_denominator=1800)), max_size=30)
@@ -95,9 +94,9 @@ def test_points_are_a_share_of_ten_and_differences_are_kept(
 def test_points_follow_the_order_of_the_exact_scores(scores: list[Fraction | None]) -> None:
     points = ranked_points(scores, 100)
     order = [Fraction(-1) if score is None else score for score in scores]
-    is_roomy = len(set(order)) <= MOST_POINTS + 1
+    is_roomy = len(set(order)) <= 11
     for one, more in zip(order, points, strict=True):
-        assert 0 <= more <= MOST_POINTS
+        assert 0 <= more <= 10
         for other, fewer in zip(order, points, strict=True):
             if one > other:
                 assert more > fewer if is_roomy else more >= fewer
