@@ -1,8 +1,7 @@
 """``cri-proxy lint``: what the daemon would say of the pods of manifests, and what CRI does not let it see."""
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,9 +21,6 @@ EXAMPLE = """\
 cri-proxy lint configs/pods/database.yaml
 cri-proxy lint --config configs/shared-node.yaml configs/pods/database.yaml
 helm template my-chart | cri-proxy lint -"""
-
-_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-_STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +65,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the remarks; 1 where one of them is a problem. Raises CommandFailed for files that cannot be read."""
+    from cri_proxy.cli.manifests import texts_of
+    from cri_proxy.yaml_fields import DocumentError
+
     rules = _rules(args.config)
     remarks: list[Remark] = []
     count = 0
-    for name, text in _texts(args.path):
+    for name, text in texts_of(args.path):
+        if isinstance(text, DocumentError):
+            raise CommandFailed(str(text))
         found, pods = lint(text, name, args.namespace, rules)
         remarks += found
         count += pods
@@ -98,18 +99,6 @@ def _rules(config: Path | None) -> "AnnotationRules":
         return Config().creation_rules
     place = ConfigLocation(config, "", "")
     return load_source(place, place.read(may_wait=True)).config.creation_rules
-
-
-def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each file with its text; of a directory those that are manifests by their names."""
-    for path in paths:
-        is_directory = path != _STDIN and Path(path).is_dir()
-        inside = sorted(p for p in Path(path).rglob("*") if p.suffix in _SUFFIXES) if is_directory else ()
-        for name in map(str, inside) if is_directory else (path,):
-            try:
-                yield name, sys.stdin.read() if name == _STDIN else Path(name).read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                raise CommandFailed(f"{name}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def lint(text: str, file: str, namespace: str, rules: "AnnotationRules") -> tuple[list[Remark], int]:

@@ -60,11 +60,6 @@ def text_of(path: str) -> str | DocumentError:
         return error
 
 
-def run_files(paths: Iterable[str]) -> Iterator[ScenarioResult]:
-    """Run every document of every file, in order."""
-    return run_texts((path, text_of(path)) for path in paths)
-
-
 def run_texts(texts: Iterable[tuple[str, str | DocumentError]]) -> Iterator[ScenarioResult]:
     """Run every document of every text, in order; each comes after the name of its file."""
     for path, text in texts:

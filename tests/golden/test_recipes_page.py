@@ -9,7 +9,7 @@ import yaml
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.simulate.manifests import qos_of_pod, read_manifests
-from cri_proxy.simulate.run_files import run_files
+from cri_proxy.simulate.run_files import run_texts
 from policies.base import QosClass
 from tests.golden.costs_page import ROOT, answered
 from tests.golden.recipes_page import PAGE, Recipe, recipes
@@ -72,7 +72,7 @@ def test_every_recipe_is_on_the_page() -> None:
 
 @EACH
 def test_a_recipe_does_what_it_expects(recipe: Recipe) -> None:
-    (performed,) = run_files([str(ROOT / recipe.file)])
+    (performed,) = run_texts([(recipe.file, (ROOT / recipe.file).read_text())])
     assert performed.is_good, performed.text
     assert [outcome.error for outcome in performed.outcomes if not outcome.ok] == []
     assert any(outcome.is_expectation for outcome in performed.outcomes)

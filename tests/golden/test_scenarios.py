@@ -13,7 +13,7 @@ import pytest
 from cri_proxy import events
 from cri_proxy.simulate.expect.functions import LastStep, vocabulary
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
-from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
+from cri_proxy.simulate.run_files import ScenarioResult, run_scenario, run_texts
 from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
 from cri_proxy.simulate.scenario.steps import STEPS
 from sysfs.cpuset import CpuSet
@@ -148,7 +148,7 @@ def test_the_order_of_hashes_decides_nothing() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_of_ours_does_what_it_expects(path: Path) -> None:
-    performed = list(run_files([str(path)]))
+    performed = list(run_texts([(str(path), path.read_text())]))
     assert [p.text for p in performed if not p.is_good] == []
     assert any(outcome.is_expectation for p in performed for outcome in p.outcomes)
     assert [outcome.error for p in performed for outcome in p.outcomes if not outcome.ok] == []

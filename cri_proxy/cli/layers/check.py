@@ -1,7 +1,6 @@
 """Check all configurations of a manifest, a ConfigMap or a directory, for node, group and default, as a start would."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from cri_proxy.config.layouts import config_objects, config_trees, layers
 from cri_proxy.config.load import load_trees
 from cri_proxy.config.settings import settings_for
 from cri_proxy.errors import CommandFailed, ConfigError
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from sysfs.known_words import question, similar
 from sysfs.text import plural
 
@@ -65,25 +65,17 @@ def check_all(path: Path, machine: str = "") -> Iterator[LayerReport]:
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each file with its text: of a directory those that end with .yaml, .yml or .json, in order."""
-    is_stdin = str(path) == "-"
     inside = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
     for file in inside:
         try:
-            if is_stdin:
-                text = sys.stdin.read(_MAX_BYTES + 1)
-            else:
-                with file.open(encoding="utf-8") as opened:
-                    text = opened.read(_MAX_BYTES + 1)
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandFailed(f"{file}: cannot read: {getattr(error, 'strerror', '') or error}", 2) from error
-        if len(text) > _MAX_BYTES:
-            raise CommandFailed(f"{file}: larger than {_MAX_BYTES} bytes", 2)
-        yield str(file), text
+            yield str(file), YamlField.read_text(str(file), _MAX_BYTES)
+        except DocumentError as error:
+            raise CommandFailed(str(error), 2) from None
 
 
 def _layers_of(file: str, text: str) -> Iterator[_Layer]:
     """Yield the configurations of each ConfigMap in a file, or the file as one, by its name. Raises ConfigError."""
-    trees = config_trees(text.removeprefix("\ufeff"), file)
+    trees = config_trees(text, file)
     objects = tuple(config_objects(trees))
     maps = [each for each in objects if _is_ours(each)]
     for each in maps:

@@ -38,16 +38,6 @@ def documents(text: str, source: str) -> Iterator[YamlField]:
     return YamlField.documents(text, source, _DIALECT)
 
 
-def read_scenarios(path: str) -> Iterator[Scenario | DocumentError]:
-    """Yield every document of a file as a scenario, or its error; ``-`` is standard input. Raises nothing."""
-    try:
-        text = YamlField.read_text(path, _DIALECT.max_bytes)
-    except DocumentError as error:
-        yield error
-    else:
-        yield from scenarios_in(text, path)
-
-
 def scenarios_in(text: str, path: str) -> Iterator[Scenario | DocumentError]:
     """Yield every document of a text as a scenario, or its error.
 

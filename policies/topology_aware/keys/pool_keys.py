@@ -188,7 +188,7 @@ class PoolKeys(dict[int, Key]):
         )
 
     def _squeezed(self, pool: Pool, owned: int) -> int:
-        """Return ``Supply.squeezed``; what those above lose is worked out once for all pools below."""
+        """Return what sharers here and above lose; what those above do is worked out once for all pools below."""
         place = pool.index, owned
         if place not in self._lost:
             above = self._squeezed(self._context.tree.pools[pool.parent], owned) if pool.parent >= 0 else 0

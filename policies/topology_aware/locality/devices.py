@@ -24,18 +24,11 @@ class Locality:
     cpus: int
 
 
-def locality_scores(tree: PoolTree, places: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
-    """Return per pool the mean nearness to each device: 0 (far from all) to 1 (at each). All 0 without localities.
+class NearnessNow:
+    """How near the pools are to a container's devices: 0 (far from all) to 1 (at each), worked out when asked for.
 
     A pool is at a device when all of the pool is local to it, or all that is local to it is in the pool; in between
     counts the part. The mean, not the product: with two devices on different nodes, a pool that holds both wins.
-    """
-    known = _known(tree, places)
-    return tuple(_mean([_nearness(pool, m) for m, _ in known]) for pool in tree.pools)
-
-
-class NearnessNow:
-    """How near the pools are to a container's devices, each worked out when it is asked for.
 
     A pool that reaches beyond a device's CPUs is near only if there is room near it for a fair part of the request:
     else what it gives is elsewhere, and no better than what a pool there gives. A container that shares is nowhere near

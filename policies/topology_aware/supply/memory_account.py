@@ -191,11 +191,6 @@ class MemoryAccount:
         """Return whether all promises can be kept at once."""
         return self.layouts.of("zones", self.zones) is not None
 
-    @property
-    def could_hold(self) -> bool:
-        """Return whether all could be kept if zones were widened."""
-        return self.layouts.of("widest", self.widest) is not None
-
     def takes(self, zone: int, amount_bytes: int) -> bool:
         """Return whether this promise could be kept as well."""
         layout = self.layouts.of("zones", self.zones)

@@ -131,17 +131,12 @@ class Supply:
         """Return the kernel-isolated CPUs of the pool that can still be given."""
         return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
 
-    def squeezed(self, pool: int, owned: int, *, with_unlimited: bool = False) -> int:
-        """Return how many CPUs below their limits the sharers here and above lose, summed up, if so many are owned.
+    def squeezed_here(self, pool: int, owned: int, *, with_unlimited: bool) -> int:
+        """Return how many CPUs below their limits the sharers of this pool alone lose, summed up, if so many are owned.
 
         ``with_unlimited``: those without a limit count too, with what they should find at least; not in pools of which
         that is most.
         """
-        path = self.tree.pools[pool].path if owned else ()
-        return sum(self.squeezed_here(i, owned, with_unlimited=with_unlimited) for i in path)
-
-    def squeezed_here(self, pool: int, owned: int, *, with_unlimited: bool) -> int:
-        """Return as ``squeezed`` what the sharers of this pool alone lose."""
         width = self.shared[pool].bit_count()
         squeezed = self.limits[pool][bisect_right(self.limits[pool], width - owned) :]
         lost = sum(min(limit, width) - (width - owned) for limit in squeezed)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cri_proxy.simulate.run_files import ScenarioResult, run_scenario
 from cri_proxy.simulate.scenario.model import Scenario
-from cri_proxy.simulate.scenario.parse import read_scenarios
+from cri_proxy.simulate.scenario.parse import scenarios_in
 from cri_proxy.yaml_fields import DocumentError
 
 FOLDER = Path(__file__).parent
@@ -32,7 +32,7 @@ RECORDED = (
 
 def scenarios(path: Path) -> Iterator[Scenario]:
     """The scenarios of a story file. Raises DocumentError."""
-    for found in read_scenarios(str(path)):
+    for found in scenarios_in(path.read_text(), str(path)):
         if isinstance(found, DocumentError):
             raise found
         yield found

@@ -88,7 +88,7 @@ def test_the_exit_status_tells_problems(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(pod()))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pod().encode())))
     assert run_lint("-", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out) == {"remarks": [], "pods": 1}
 
@@ -99,4 +99,4 @@ def test_the_nodes_configuration_says_what_counts(tmp_path: Path, capsys: pytest
     assert run_lint(str(tmp_path / "pods.yaml")) == 1
     assert run_lint("--config", str(tmp_path / "config.yaml"), str(tmp_path / "pods.yaml")) == 0
     assert run_lint(str(tmp_path / "none.yaml")) == 1
-    assert "none.yaml: No such file" in capsys.readouterr().err
+    assert "none.yaml: cannot be read: No such file" in capsys.readouterr().err

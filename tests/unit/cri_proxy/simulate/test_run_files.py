@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from cri_proxy.simulate.run_files import run_files, run_scenario
+import pytest
+
+from cri_proxy.simulate.run_files import run_scenario, run_texts, text_of
 from cri_proxy.simulate.scenario.parse import parse_scenario
 
 GOOD = "machine: {cores: 2}\nsteps:\n- create: {pod: a, containers: [{name: c}]}\n- expect: cpus('a/c') == {0, 1}\n"
@@ -45,5 +47,16 @@ def test_every_document_of_every_file_has_its_answer(tmp_path: Path) -> None:
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text(f"{GOOD}---\n{BROKEN}---\n{WRONG}")
     second.write_text("nonsense: 1")
-    found = [(p.is_good, bool(p.error)) for p in run_files([str(first), str(second)])]
+    found = [(p.is_good, bool(p.error)) for p in run_texts((str(path), text_of(str(path))) for path in (first, second))]
     assert found == [(True, False), (False, True), (False, False), (False, True)]
+
+
+@pytest.mark.parametrize(("data", "expected"), [(b"\xff\xfe\xff", "not UTF-8"), (b"a: [", "not YAML")])
+def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, data: bytes, expected: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_bytes(data)
+    assert [expected in found.error for found in run_texts([(str(file), text_of(str(file)))])] == [True]
+
+
+def test_a_file_that_is_not_there_is_one_error() -> None:
+    assert ["No such file" in found.error for found in run_texts([("/no/s.yaml", text_of("/no/s.yaml"))])] == [True]

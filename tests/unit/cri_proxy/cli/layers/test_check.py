@@ -16,6 +16,10 @@ def config_map(name: str = "cri-proxy", **keys: str) -> str:
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n{data}"
 
 
+def standard_input(text: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(text.encode()))
+
+
 def checked(directory: Path, text: str, machine: str = "") -> dict[str, LayerReport]:
     (directory / "manifest.yaml").write_text(text)
     return {report.layer: report for report in check_all(directory / "manifest.yaml", machine)}
@@ -85,13 +89,15 @@ def test_where_there_is_no_configuration_nothing_was_checked(tmp_path: Path, tex
 def test_the_exit_status_is_for_ci_and_json_has_it_all(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(config_map(default="{}", group_a="polici: none")))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(config_map(default="{}", group_a="polici: none").encode()))
+    )
     assert run_command(["check-config", "--all", "-", "-o", "json"]) == 1
     assert [(each["layer"], each["valid"]) for each in json.loads(capsys.readouterr().out)] == [
         ("default", True),
         ("group.a", False),
     ]
-    monkeypatch.setattr("sys.stdin", io.StringIO(config_map(group_a="{}")))
+    monkeypatch.setattr("sys.stdin", standard_input(config_map(group_a="{}")))
     assert run_command(["check-config", "--all", "-"]) == 0
     said = capsys.readouterr().out
     assert "-: group.a: valid" in said

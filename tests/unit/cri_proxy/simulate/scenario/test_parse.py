@@ -20,7 +20,7 @@ from cri_proxy.simulate.scenario.model import (
     Scenario,
     Tamper,
 )
-from cri_proxy.simulate.scenario.parse import parse_scenario, read_scenarios
+from cri_proxy.simulate.scenario.parse import parse_scenario, scenarios_in
 from cri_proxy.yaml_fields import DocumentError
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet
@@ -119,16 +119,9 @@ def test_a_scenario_without_a_machine_is_refused() -> None:
 def test_a_wrong_document_does_not_stop_the_next(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("machine: host\n---\nsteps: []\n---\nmachine: host\nsteps: []\n")
-    kinds = [type(found) for found in read_scenarios(str(file))]
+    kinds = [type(found) for found in scenarios_in(file.read_text(), str(file))]
     assert kinds == [Scenario, DocumentError, Scenario]
 
 
-@pytest.mark.parametrize(("data", "expected"), [(b"\xff\xfe\xff", "not UTF-8"), (b"a: [", "not YAML")])
-def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, data: bytes, expected: str) -> None:
-    file = tmp_path / "s.yaml"
-    file.write_bytes(data)
-    assert [expected in str(found) for found in read_scenarios(str(file))] == [True]
-
-
-def test_a_file_that_is_not_there_is_one_error() -> None:
-    assert ["No such file" in str(found) for found in read_scenarios("/nowhere/s.yaml")] == [True]
+def test_a_text_that_is_not_yaml_is_one_error() -> None:
+    assert ["not YAML" in str(found) for found in scenarios_in("a: [", "s.yaml")] == [True]

@@ -1,11 +1,21 @@
 import pytest
 
 from policies.base import CpuKind, DeviceLocality, Grant
-from policies.topology_aware.locality.devices import at_devices, local_cpus, localities, locality_scores
+from policies.hardware.pools import PoolTree
+from policies.topology_aware.locality.devices import NearnessNow, at_devices, local_cpus, localities
+from policies.topology_aware.supply.load import load_of
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, request, tree_of
 
 TREE = tree_of(four_nodes())
+
+
+def locality_scores(tree: PoolTree, places: tuple[DeviceLocality, ...]) -> list[float]:
+    """How near each pool of an idle machine is to the devices."""
+    context = context_of(tree, request("a/c", 100, BURSTABLE, localities=places))
+    near = NearnessNow(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
+    return [near.of(pool)[0] for pool in tree.pools]
 
 
 def scores(*hints: tuple[str, str]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.supply.supply import givable, room_of, updated_supply
+from policies.topology_aware.supply.supply import Supply, givable, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BURSTABLE, four_nodes, request, supply_of, tree_of
 
@@ -62,8 +62,13 @@ def test_an_owner_takes_from_limits_in_its_pool_and_in_wider_ones() -> None:
     )
     supply = supply_of(TREE, two, four, six)
     node = TREE.named(NODE1).index
-    assert [supply.squeezed(node, owned) for owned in (0, 1, 2, 3)] == [0, 2, 4, 7]
-    assert supply.minus(four, six).squeezed(node, 2) == 0
+
+    def squeezed(supply: Supply, owned: int) -> int:
+        path = TREE.pools[node].path
+        return sum(supply.squeezed_here(pool, owned, with_unlimited=False) for pool in path)
+
+    assert [squeezed(supply, owned) for owned in (1, 2, 3)] == [2, 4, 7]
+    assert squeezed(supply.minus(four, six), 2) == 0
 
 
 def test_free_capacity_is_bounded_by_every_pool_above() -> None:
