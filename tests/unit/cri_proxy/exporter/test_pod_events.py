@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.codec import encode
 from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.exporter.pod_events import AGAIN_SECONDS, MOST_AT_ONCE, PER_SECOND, PodEventsPart
 from cri_proxy.http.call import Unreachable
+from cri_proxy.http.messages import JSON, Response
 from cri_proxy.http.routes import incidents_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.kube_api.client import ApiRefused
@@ -204,6 +206,22 @@ async def test_a_long_text_is_cut_and_a_long_name_too(scene: Scene) -> None:
     assert len(str(event["note"]).encode()) <= 1024
     assert len(str(metadata["name"])) <= 253
     json.dumps(event)
+
+
+async def test_what_only_a_newer_daemon_has_words_for_keeps_no_event_back(
+    server: ApiServer, account: Path, tmp_path: Path
+) -> None:
+    clock, log = InstantClock(), Silent()
+    incidents = Incidents(clock)
+    incidents.add(IncidentKind.REFUSED, asking(), "no room")
+    known = encode(incidents.after(0, "n1").incidents[0])
+    assert isinstance(known, dict)
+    newer = {**known, "number": 2, "kind": "moved", "unknown": {}}
+    answer = {"node": "n1", "began_seconds": 1.0, "incidents": [newer, known], "unknown": 1}
+    routes = AdminServer({"/api/v1/incidents": lambda query: Response(200, JSON, json.dumps(answer).encode())})
+    async with serving(tmp_path / "admin.sock", routes):
+        await PodEventsPart(AdminClient(tmp_path / "admin.sock"), client(server, account), clock, log).step()
+    assert [event["note"] for event in server.objects.values()] == ["container c: no room"]
 
 
 async def test_a_daemon_without_incidents_says_what_it_knows(server: ApiServer, account: Path, tmp_path: Path) -> None:
