@@ -11,7 +11,8 @@ import yaml
 
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.metrics.metric import Metric
-from tests.house.tree import ROOT
+from tests.house.test_docs import anchors
+from tests.house.tree import ROOT, files, shown
 
 MONITORING = ROOT / "packaging" / "monitoring"
 DASHBOARD: dict[str, Any] = json.loads((MONITORING / "grafana-dashboard.json").read_text())
@@ -103,6 +104,18 @@ def test_an_alert_says_how_grave_what_and_what_to_do() -> None:
     for rule in RULES:
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
         assert rule["annotations"]["runbook_url"] == f"{DOCUMENTATION}/alerts.md#{rule['alert'].lower()}"
+
+
+def test_a_runbook_is_a_section_of_a_page_here() -> None:
+    for rule in RULES:
+        page, anchor = rule["annotations"]["runbook_url"].removeprefix(f"{DOCUMENTATION}/").split("#")
+        assert anchor in anchors(ROOT / "docs" / page)
+
+
+def test_the_address_of_the_documentation_has_one_place() -> None:
+    """Beside it stand only the rules, which `make docs` writes."""
+    named = {shown(path) for path in files() if DOCUMENTATION.encode() in path.read_bytes()}
+    assert named == {"pyproject.toml", "packaging/monitoring/alerts.yaml"}
 
 
 def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
