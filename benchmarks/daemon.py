@@ -4,7 +4,8 @@ The runtime is the embedded one in a process of its own; the daemon is ``cri-pro
 as a node has it (``installed``), with a watched configuration file and 100 containers in the store. It accepts calls
 when the runtime's answer to a Version comes through it, and decides when /readyz is good. Both are from the fork,
 against starting Python alone in the same round, and in CPU seconds, which neighbours lengthen less; these and memory
-are those of the daemon and all its helper processes (``memory``). Bars: docs/design.md, spec/relay.md.
+are those of the daemon and all its helper processes (``memory``), the memory also with the pod resources API on, which
+an exporter has asked then. Bars: docs/design.md, spec/relay.md.
 """
 
 import asyncio
@@ -29,6 +30,9 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.http.page import page_routes
+from cri_proxy.kubelet.lister.lister import LIST
+from cri_proxy.kubelet.lister.lister import MACHINE as MACHINE_RESOURCES
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.descriptions.machine import describe
@@ -39,20 +43,35 @@ from tests.testbed.pod_kubelet import PodKubelet
 MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
 PROCESSES_AT_REST = 3  # the daemon, the launcher of helpers, the store's helper
 ROUNDS = 7
+CONTAINERS = 500
+OWNERS = 5
+QUESTIONS = 50
 SCRAPES = 200
 SCRAPE_BAR_SECONDS = 0.01
 ACCEPTING_BAR_SECONDS = 0.3
 IDLE_BAR_MB, LOADED_BAR_MB = 40, 50
 ALL_BAR_MB = 60  # with the helper processes
 ENVIRONMENT = environment()
+# The kubelet's list has the pods of run_pods, each with a device.
 RUNTIME = """
 import asyncio, sys
+from pathlib import Path
+from cri_proxy.cri_client.pods import IMAGE
+from cri_proxy.kubelet.lister.socket import UnaryServer
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.cri_client.pods import IMAGE
 from sysfs.descriptions.machine import describe
+listed = pb.ListPodResourcesResponse()
+for number in range({pods}):
+    container = listed.pod_resources.add(name=f"pod-{{number}}", namespace="default").containers.add(name="c")
+    container.devices.add(resource_name="example.com/nic", device_ids=[f"eth{{number}}"])
+async def answered(method, message):
+    return listed.SerializeToString() if method.endswith("/List") else b""
 async def serve():
     server = RuntimeServer(EmbeddedRuntime(describe({machine!r}), image_names=(IMAGE,)), sys.argv[1])
+    kubelet = UnaryServer(answered, lambda error: None)
+    await kubelet.start(Path(sys.argv[2]), Path(sys.argv[2]))
     await server.start()
     await asyncio.Event().wait()
 asyncio.run(serve())
@@ -85,26 +104,35 @@ class Bench:
         self.python = program.with_name("python")
         self.arguments = (str(program), *self.words, "--config", str(self._config()))
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
+        self.pod_resources = f"unix://{directory}/pods/kubelet.sock"
 
     def _config(self) -> Path:
         path = self.directory / "config.yaml"
-        path.write_text("log: {level: warning, format: json}\n")
+        path.write_text(f"log: {{level: warning, format: json}}\nkubeletRoot: {self.directory}/kubelet\n")
         return path
 
     def start_runtime(self) -> "subprocess.Popen[bytes]":
         """The embedded runtime's own process, once its socket is there."""
         path = Path(self.runtime_endpoint.removeprefix("unix://"))
+        kubelet = self.directory / "kubelet" / "pod-resources" / "kubelet.sock"
+        kubelet.parent.mkdir(parents=True)
         process = subprocess.Popen(
-            [sys.executable, "-c", RUNTIME.format(machine=MACHINE), str(path)],
+            [
+                sys.executable,
+                "-c",
+                RUNTIME.format(machine=MACHINE, pods=CONTAINERS + OWNERS * 4),
+                str(path),
+                str(kubelet),
+            ],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         _wait_for(path.exists)
         return process
 
-    def start_daemon(self) -> Started:
-        """A daemon that decides, and how long that took."""
+    def start_daemon(self, *more: str) -> Started:
+        """A daemon with ``more`` options that decides, and how long that took."""
         begin = time.monotonic()
-        process = subprocess.Popen(self.arguments, env=ENVIRONMENT)
+        process = subprocess.Popen((*self.arguments, *more), env=ENVIRONMENT)
         try:
             asyncio.run(_answered(self.endpoint))
             accepting, worked = time.monotonic() - begin, cpu_seconds(*family(process.pid))
@@ -114,16 +142,38 @@ class Bench:
             raise
         return Started(process, accepting, worked, time.monotonic() - begin, cpu_seconds(*family(process.pid)))
 
-    async def run_pods(self, first: int, count: int) -> None:
-        """Pods of one container through the daemon; every fourth is Guaranteed with a fraction."""
+    async def run_pods(self, first: int, count: int, *, mcpu: int = 150) -> None:
+        """Pods of one container through the daemon; every fourth is Guaranteed, with so much CPU."""
         channel = RuntimeClient(self.endpoint)
         kubelet = PodKubelet(channel, KubeletNode(64 << 30, log_directory=""))
         for i in range(first, first + count):
-            spec = guaranteed("c", 150) if i % 4 == 0 else ContainerSpec("c", cpu_request_mcpu=50)
+            spec = guaranteed("c", mcpu) if i % 4 == 0 else ContainerSpec("c", cpu_request_mcpu=50)
             await kubelet.run_pod(PodSpec(f"pod-{i}", (spec,)))
         for _ in range(50):
             await kubelet.call("ListContainers", pb.ListContainersRequest(), pb.ListContainersResponse)
         await channel.close()
+
+    def for_exporters(self) -> Memory:
+        """The memory of a daemon that answers the pod resources API too, after an exporter's questions."""
+        daemon = self.start_daemon("--pod-resources-listen", self.pod_resources).process
+        try:
+            owners = asyncio.run(_owners(self.pod_resources))
+            scrape_seconds(self.admin, daemon.pid)
+            print(f"the pod resources API listed, with the CPUs of {owners} containers that own some")
+            return memory_at_rest(daemon.pid)
+        finally:
+            stop_process(daemon)
+
+
+async def _owners(endpoint: str) -> int:
+    """Ask as an exporter does each few seconds; return how many containers own CPUs."""
+    channel = RuntimeClient(endpoint)
+    for _ in range(QUESTIONS):
+        await channel.unary(MACHINE_RESOURCES, b"", timeout_seconds=20)
+        answer = await channel.unary(LIST, b"", timeout_seconds=20)
+    await channel.close()
+    pods = podresources.ListPodResourcesResponse.FromString(answer).pod_resources
+    return sum(bool(container.cpu_ids) for pod in pods for container in pod.containers)
 
 
 async def _answered(endpoint: str, bound_seconds: float = 60.0) -> None:
@@ -210,6 +260,9 @@ def main() -> None:
             daemon = bench.start_daemon().process
             scrape_seconds(bench.admin, daemon.pid)
             idle = memory_at_rest(daemon.pid)
+            stop_process(daemon)
+            idle_exporting = bench.for_exporters()
+            daemon = bench.start_daemon().process
             asyncio.run(bench.run_pods(0, 100))
             stop_process(daemon)
             starts, python = [], []
@@ -218,12 +271,14 @@ def main() -> None:
                 starts.append(bench.start_daemon())
                 stop_process(starts[-1].process)
             daemon = bench.start_daemon().process
-            asyncio.run(bench.run_pods(100, 400))
+            asyncio.run(bench.run_pods(100, CONTAINERS - 100))
             scrape = scrape_seconds(bench.admin, daemon.pid)
             loaded = memory_at_rest(daemon.pid)
             with open_page(bench.admin):
                 shown = memory_at_rest(daemon.pid)
+            asyncio.run(bench.run_pods(CONTAINERS, OWNERS * 4, mcpu=1000))
             stop_process(daemon)
+            exporting = bench.for_exporters()
         finally:
             stop_process(runtime)
     report_start(starts, median(python))
@@ -236,6 +291,13 @@ def main() -> None:
             ("resident memory of the daemon, with 500 containers, scraped", loaded.first_mb, LOADED_BAR_MB),
             ("that while the page is open", shown.first_mb, LOADED_BAR_MB),
             (f"that with its {loaded.processes - 1} helper processes, each page once", loaded.all_mb, ALL_BAR_MB),
+            ("with the pod resources API on and asked, idle", idle_exporting.first_mb, IDLE_BAR_MB),
+            (
+                f"with the pod resources API on and asked, {CONTAINERS + OWNERS * 4} containers",
+                exporting.first_mb,
+                LOADED_BAR_MB,
+            ),
+            (f"that with its {exporting.processes - 1} helper processes", exporting.all_mb, ALL_BAR_MB),
         )
     ]
     print(f"idle with its {idle.processes - 1} helper processes, each page once: {idle.all_mb:.1f} MB")
