@@ -83,7 +83,9 @@ class Reloader:
         self._last: ReloadView | None = None
         if instead is not None:
             self._counts["rejected"] = 1
-            self._last = ReloadView(now_seconds, "rejected", str(instead.problem), instead.problem.path, False)
+            self._last = ReloadView(
+                now_seconds, "rejected", str(instead.problem), instead.problem.path, False, source.digest
+            )
         self.config = settings.config
         """The configuration in force."""
         self.file_warnings = settings.warnings
@@ -104,7 +106,7 @@ class Reloader:
     def _record(self, source: Source, result: Result, *, reason: str, is_asked: bool, began_seconds: float) -> None:
         """Count and log the result, and keep it for ``status``."""
         self._counts[result] += 1
-        self._last = ReloadView(self.clock.now_seconds(), result, reason, str(source.file), is_asked)
+        self._last = ReloadView(self.clock.now_seconds(), result, reason, str(source.file), is_asked, source.digest)
         event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
         self.journal.noted(
             event,

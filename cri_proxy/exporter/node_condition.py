@@ -13,8 +13,8 @@ from cri_proxy.exporter.daemon import AdminClient
 from cri_proxy.foreign_text import visible
 from cri_proxy.http.call import Unreachable
 from cri_proxy.kube_api.client import MERGE_PATCH, ApiClient, ApiRefused
+from cri_proxy.kube_api.nodes import CONDITION, REJECTED, with_digest
 
-TYPE: Final = "CriProxyReady"
 BEAT_SECONDS: Final = 300.0
 """How often the condition is written though nothing has changed: its heartbeat."""
 PATIENCE: Final = 3
@@ -88,7 +88,7 @@ class NodeConditionPart:
         status = node.get("status")
         conditions = status.get("conditions") if isinstance(status, Mapping) else None
         for each in conditions if isinstance(conditions, list) else ():
-            if isinstance(each, Mapping) and each.get("type") == TYPE:
+            if isinstance(each, Mapping) and each.get("type") == CONDITION:
                 said = ConditionText(each.get("status") == "True", str(each.get("reason")), str(each.get("message")))
                 return said, str(each.get("lastTransitionTime") or "")
         return None, ""
@@ -101,13 +101,18 @@ def finding_of(health: Mapping[str, object], state: Mapping[str, object]) -> Con
         text = "; ".join(map(str, problems)) if isinstance(problems, list) and problems else "it does not decide"
         return ConditionText(False, "NotReady", _cut(text))
     if state.get("rejected"):
-        return ConditionText(False, "ConfigurationRejected", _cut(str(state["rejected"])))
-    return ConditionText(True, "Ready", "containers are placed by the configuration in force")
+        digest = str(state.get("rejected_digest") or "")
+        return ConditionText(False, REJECTED, _cut(with_digest(digest, f"is rejected: {state['rejected']}")))
+    digest = str(state.get("digest") or "")
+    text = (
+        "is in force: containers are placed by it" if digest else "containers are placed by the configuration in force"
+    )
+    return ConditionText(True, "Ready", with_digest(digest, text))
 
 
 def _patch(found: ConditionText, now: str, changed: str) -> dict[str, object]:
     condition = {
-        "type": TYPE,
+        "type": CONDITION,
         "status": str(found.is_ready),
         "reason": found.reason,
         "message": found.message,

@@ -59,7 +59,9 @@ def config_state_route(configuration: Callable[[], ConfigurationView], node: str
         is_rejected = view.last is not None and view.last.outcome == "rejected"
         kept = "the file was invalid at the start: the last valid configuration is in force" if view.is_kept else ""
         rejected = view.last.reason if view.last is not None and is_rejected else kept
-        return _json({"node": node, "file": view.file, "digest": view.digest, "rejected": rejected})
+        digest = view.last.digest if view.last is not None and rejected else ""
+        state = {"node": node, "file": view.file, "digest": view.digest}
+        return _json({**state, "rejected": rejected, "rejected_digest": digest})
 
     return answer
 

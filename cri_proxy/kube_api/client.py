@@ -1,11 +1,11 @@
-"""Ask the API server for single objects; errors say what it refused and how long to wait."""
+"""Ask the API server for objects; errors say what it refused and how long to wait."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
@@ -41,10 +41,10 @@ class ApiClient:
         """Connect to nothing yet."""
         self._access = access
 
-    async def get(self, path: str) -> Plain | None:
-        """Return the object at this path; None where there is none. Raises as ``send`` does."""
+    async def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = _JSON) -> Plain | None:
+        """Return the object, or the list, at this path; None where there is none. Raises as ``send`` does."""
         try:
-            return await self._call("GET", path, b"", _JSON)
+            return await self._call("GET", path, b"", query=query or {}, accept=accept)
         except ApiRefused as error:
             if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return None
@@ -54,11 +54,19 @@ class ApiClient:
         """Return the object after this write. Raises ApiRefused, AccessError and Unreachable."""
         return await self._call(method, path, json.dumps(value).encode(), content_type)
 
-    async def _call(self, method: str, path: str, body: bytes, content_type: str) -> Plain:
-        headers = {"Accept": _JSON, "User-Agent": f"cri-proxy/{version()}", **self._access.headers()}
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str = _JSON,
+        query: Mapping[str, str] | None = None,
+        accept: str = _JSON,
+    ) -> Plain:
+        headers = {"Accept": accept, "User-Agent": f"cri-proxy/{version()}", **self._access.headers()}
         if body:
             headers["Content-Type"] = content_type
-        target = quote(self._access.prefix + path, safe="/")
+        target = quote(self._access.prefix + path, safe="/") + (f"?{urlencode(query)}" if query else "")
         answer = await call(self._access.server(), method, target, headers, body)
         found = answer.plain()
         if answer.status >= HTTPStatus.BAD_REQUEST or not isinstance(found, dict):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 from tests.testbed.certificates import Certificate
 
@@ -76,8 +77,9 @@ class ApiServer:
             metadata.setdefault("uid", f"uid-{self.version}")
             self.objects[path] = value
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Plain | bytes]:
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Plain | bytes]:
         """The status, and the object or the text."""
+        path, _, query = target.partition("?")
         if self.scripted:
             said = self.scripted.pop(0)
             said.before()
@@ -92,7 +94,18 @@ class ApiServer:
             return 404, b"404 page not found\n"
         if method in ("POST", "PUT") and (value.get("apiVersion"), value.get("kind")) != kind:
             return 400, _status(400, "BadRequest", "the object is of another kind")
+        if method == "GET" and query:
+            return self._list(path, dict(parse_qsl(query, keep_blank_values=True)))
         return getattr(self, f"_{method.lower()}")(path, value, headers)  # type: ignore[no-any-return]  # one of these
+
+    def _list(self, path: str, query: Mapping[str, str]) -> tuple[int, Plain]:
+        """The objects of a collection that have the labels; of selectors it knows KEY=VALUE, KEY and commas."""
+        if any(words in query["labelSelector"] for words in (" in ", "!")):
+            return 400, _status(400, "BadRequest", f"unable to parse requirement: {query['labelSelector']}")
+        wanted = [each.partition("=") for each in query["labelSelector"].split(",") if each]
+        inside = [value for place, value in self.objects.items() if place.rpartition("/")[0] == path]
+        items = [each for each in inside if all(_has(each, key, value, sign) for key, sign, value in wanted)]
+        return 200, {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}
 
     def _get(self, path: str, value: Plain, headers: Mapping[str, str]) -> tuple[int, Plain]:
         found = self.objects.get(path)
@@ -162,6 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing is printed."""
+
+
+def _has(value: Plain, key: str, wanted: str, sign: str) -> bool:
+    labels = value["metadata"].get("labels", {})
+    return key in labels and (not sign or labels[key] == wanted)
 
 
 def _merged(base: Plain, patch: Plain) -> Plain:

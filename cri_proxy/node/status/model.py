@@ -167,7 +167,8 @@ class RefusedView(ContainerName):
 class ReloadView:
     """The last reload of the configuration. ``outcome``: applied, unchanged or rejected.
 
-    ``reason`` is why it was rejected. ``is_asked``: by SIGHUP, not because the file changed.
+    ``reason`` is why it was rejected. ``is_asked``: by SIGHUP, not because the file changed. ``digest`` is the SHA-256
+    of the content that was taken or rejected, '' where it could not be read.
     """
 
     at_seconds: float  # since the epoch
@@ -175,6 +176,7 @@ class ReloadView:
     reason: str
     file: str
     is_asked: bool
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

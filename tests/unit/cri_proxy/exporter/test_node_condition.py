@@ -12,6 +12,7 @@ from cri_proxy.http.call import Unreachable
 from cri_proxy.http.messages import JSON, Query, Response
 from cri_proxy.http.server import AdminServer
 from cri_proxy.kube_api.client import ApiRefused
+from cri_proxy.kube_api.nodes import list_nodes
 from tests.fakes.api_server import ApiServer, Plain, Scripted
 from tests.fakes.http import serving
 from tests.fakes.site import InstantClock
@@ -32,6 +33,7 @@ class Scene:
     clock: InstantClock = field(default_factory=InstantClock)
     problems: list[str] = field(default_factory=list)
     rejected: str = ""
+    digest: str = ""
 
     def routes(self) -> AdminServer:
         return AdminServer({"/readyz": self._health, "/api/v1/config-state": self._state})
@@ -41,7 +43,8 @@ class Scene:
         return _json({"is_ready": not self.problems, "problems": self.problems}, status)
 
     def _state(self, query: Query) -> Response:
-        return _json({"node": "n1", "rejected": self.rejected})
+        digest = {"rejected_digest" if self.rejected else "digest": self.digest}
+        return _json({"node": "n1", "rejected": self.rejected, **digest})
 
     def part(self, node: str = "") -> NodeConditionPart:
         return NodeConditionPart(AdminClient(self.socket), client(self.server, self.account), self.clock, node)
@@ -113,7 +116,18 @@ async def test_a_rejected_configuration_is_a_reason(scene: Scene) -> None:
     await scene.part().step()
     condition = scene.condition()
     assert (condition["status"], condition["reason"]) == ("False", "ConfigurationRejected")
-    assert condition["message"] == scene.rejected
+    assert condition["message"] == f"is rejected: {scene.rejected}"
+
+
+@pytest.mark.parametrize("rejected", ["", "cri-proxy.yaml:3: polcy: unknown option"])
+async def test_the_message_begins_with_the_digest_that_a_rollout_looks_for(scene: Scene, rejected: str) -> None:
+    scene.rejected, scene.digest = rejected, "5" * 64
+    await scene.part().step()
+    scene.server.put(NODE, {**scene.server.objects[STATUS], "metadata": {"name": "n1"}})
+    (node,) = await list_nodes(client(scene.server, scene.account), "")
+    assert node.reported is not None
+    assert (node.reported.is_ready, node.reported.digest) == (not rejected, "5" * 64)
+    assert rejected in node.reported.message
 
 
 async def test_an_exporter_that_starts_again_keeps_since_when_it_is_so(scene: Scene) -> None:

@@ -200,8 +200,8 @@ def test_incidents_are_told_with_the_node_and_the_process() -> None:
     ("more", "rejected"),
     [
         ({}, ""),
-        ({"last": ReloadView(1.0, "rejected", "line 3: no", "f", False)}, "line 3: no"),
-        ({"last": ReloadView(1.0, "applied", "", "f", False)}, ""),
+        ({"last": ReloadView(1.0, "rejected", "line 3: no", "f", False, "cd34")}, "line 3: no"),
+        ({"last": ReloadView(1.0, "applied", "", "f", False, "ab12")}, ""),
         ({"is_kept": True}, "the file was invalid at the start: the last valid configuration is in force"),
     ],
 )
@@ -211,7 +211,9 @@ def test_the_state_of_the_configuration_says_why_the_file_is_not_in_force(
     view = replace(ConfigurationView("f", "", "ab12", 0.0), **more)  # type: ignore[arg-type]  # its fields
     answer = config_state_route(lambda: view, "n1")({})
     assert isinstance(answer, Response)
-    assert json.loads(answer.body) == {"node": "n1", "file": "f", "digest": "ab12", "rejected": rejected}
+    digest = "cd34" if rejected == "line 3: no" else ""
+    said = {"rejected": rejected, "rejected_digest": digest}
+    assert json.loads(answer.body) == {"node": "n1", "file": "f", "digest": "ab12", **said}
 
 
 def test_the_history_is_that_since_a_moment() -> None:
