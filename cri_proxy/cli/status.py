@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from cri_proxy.cli.arguments import add_path, argument, seconds
@@ -17,11 +16,13 @@ cri-proxy status --watch
 cri-proxy status --namespace shop --problems
 cri-proxy status --cpu 14
 cri-proxy status --url https://worker-1 --ca-file ca.crt --token-file token
-cri-proxy status --nodes nodes.txt --ca-file ca.crt --token-file token
+cri-proxy status --nodes pool=gpu --ca-file ca.crt --token-file token
 cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
 V = TypeVar("V")
 
 _KINDS = ("exclusive", "isolated", "mixed", "shared", "reserved", "preserve")
+# Those of a Node (NodeAddressType of core/v1), and its name.
+_ADDRESS_TYPES = ("InternalIP", "Hostname", "InternalDNS", "ExternalIP", "ExternalDNS", "name")
 _SORTS = ("name", "cpus", "memory", "kind")
 
 
@@ -32,8 +33,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     daemon = parser.add_mutually_exclusive_group()
     add_admin_option(daemon)
     daemon.add_argument("--url", default="", metavar="https://HOST[:PORT]", help="the daemon of another node")
-    nodes = "a table of nodes: a file of lines [NAME] https://HOST[:PORT], - for standard input"
-    daemon.add_argument("--nodes", type=Path, metavar="FILE", help=nodes)
+    nodes = "a table of nodes: those with a label at the API server, or of a file of lines [NAME] https://HOST[:PORT]"
+    listed = ", or of kubectl get nodes -o json; - for standard input"
+    daemon.add_argument("--nodes", default="", metavar="LABEL|FILE", help=f"{nodes}{listed}")
+    kubeconfig = "the API server to ask for --nodes LABEL ($KUBECONFIG, ~/.kube/config, or that of the pod)"
+    add_path(parser, "--kubeconfig", "FILE", kubeconfig)
+    address = "which address of Nodes to ask, or name for their names (default InternalIP)"
+    parser.add_argument("--address-type", default="InternalIP", choices=_ADDRESS_TYPES, help=address)
+    port = "the port to ask Nodes of the API server, or of kubectl, at (default 8891)"
+    parser.add_argument("--port", type=argument(_port), default=8891, metavar="N", help=port)
     add_path(parser, "--ca-file", "FILE", "the authorities whose certificates --url and --nodes trust (the system's)")
     add_path(parser, "--token-file", "FILE", "the token to show to them: the first line of this file")
     time = "how long a node may take to answer --url and --nodes (default 5)"
@@ -103,6 +111,13 @@ def run(args: argparse.Namespace) -> int:
     text = partial(render_status, colours=is_colourful(), width=terminal_width(), shown=shape)
     emit(view, args.output, text)
     return 0
+
+
+def _port(text: str) -> int:
+    """Return a port. Raises ValueError."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 1 << 16):
+        raise ValueError(f"expected a port from 1 to 65535, got {text!r:.40}")
+    return int(text)
 
 
 class _Daemon:

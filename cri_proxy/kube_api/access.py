@@ -51,6 +51,18 @@ def access_of(kubeconfig: Path | None, environment: Mapping[str, str], account: 
     return _of_file(kubeconfig) if kubeconfig is not None else _of_pod(environment, account)
 
 
+def kubeconfig_of(environment: Mapping[str, str], home: Path) -> Path | None:
+    """Return the file that kubectl would read: the first of $KUBECONFIG that exists, ~/.kube/config; None for neither.
+
+    kubectl merges the files of $KUBECONFIG; here the first counts alone.
+    """
+    named = [Path(name) for name in environment.get("KUBECONFIG", "").split(":") if name]
+    if named:
+        return next((path for path in named if path.exists()), named[0])
+    usual = home / ".kube" / "config"
+    return usual if usual.exists() else None
+
+
 def _of_pod(environment: Mapping[str, str], account: Path) -> ApiAccess:
     host, port = environment.get(_HOST, ""), environment.get(_PORT, "")
     if not host or not port.isdecimal():

@@ -1,13 +1,12 @@
 """The options of ``cri-proxy status`` for daemons of other nodes, one or many: --url, --nodes, and what these need."""
 
 import argparse
-import sys
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from cri_proxy.cli.admin import decoded
 from cri_proxy.cli.output import emit, is_colourful
+from cri_proxy.cli.remote.node_list import nodes_of
 from cri_proxy.cli.render.columns import terminal_width
 from cri_proxy.cli.render.node_table import NodeRow, node_table, row_of
 from cri_proxy.errors import CommandFailed
@@ -15,8 +14,6 @@ from cri_proxy.http.remote import DaemonUrl, RemoteDaemons, ask_all, read_url
 from cri_proxy.node.status.model import StatusView
 
 _STATUS: Final = "/api/v1/status"
-_MOST_NODES: Final = 5000
-_MAX_LIST_BYTES: Final = 1 << 20
 
 
 def daemons_of(args: argparse.Namespace) -> RemoteDaemons:
@@ -34,7 +31,7 @@ def url_of(text: str) -> DaemonUrl:
 
 def print_nodes(args: argparse.Namespace) -> int:
     """Print a row for each node of the list; 0 when all of them are ready. Raises CommandFailed."""
-    daemons, nodes = daemons_of(args), nodes_in(_list_text(args.nodes), str(args.nodes))
+    daemons, nodes = daemons_of(args), nodes_of(args)
     calls = [partial(_view, daemons, url) for _, url in nodes]
     outcomes = ask_all(calls, seconds=args.timeout)
     rows = tuple(
@@ -49,35 +46,3 @@ def print_nodes(args: argparse.Namespace) -> int:
 
 def _view(daemons: RemoteDaemons, url: DaemonUrl) -> StatusView:
     return decoded(str(url), StatusView, daemons.ask(url, _STATUS))
-
-
-def _list_text(path: Path) -> str:
-    """Return the list of nodes; ``-`` is standard input. Raises CommandFailed."""
-    try:
-        if str(path) == "-":
-            return sys.stdin.read(_MAX_LIST_BYTES)
-        with path.open(encoding="utf-8") as file:
-            return file.read(_MAX_LIST_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{path}: cannot read: {getattr(error, 'strerror', '') or error}", 2) from error
-
-
-def nodes_in(text: str, file: str) -> tuple[tuple[str, DaemonUrl], ...]:
-    """Return names and daemons of lines ``[NAME] URL``; '#' begins a comment. Raises CommandFailed with the line."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        if len(words) > 2:
-            raise CommandFailed(f"{file}: line {number}: expected [NAME] https://HOST[:PORT]", 2)
-        try:
-            url = read_url(words[-1])
-        except ValueError as error:
-            raise CommandFailed(f"{file}: line {number}: {error}", 2) from None
-        found.append((words[0] if len(words) == 2 else url.host, url))
-    if not 0 < len(found) <= _MOST_NODES:
-        raise CommandFailed(
-            f"{file}: expected 1 to {_MOST_NODES} lines [NAME] https://HOST[:PORT], got {len(found)}", 2
-        )
-    return tuple(found)

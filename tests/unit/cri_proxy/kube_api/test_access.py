@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.http.call import Unreachable
-from cri_proxy.kube_api.access import AccessError, access_of
+from cri_proxy.kube_api.access import AccessError, access_of, kubeconfig_of
 from cri_proxy.kube_api.client import ApiClient, ApiRefused
 from tests.fakes.api_server import ApiServer
 from tests.testbed.certificates import Certificate, self_signed
@@ -130,3 +130,13 @@ def test_an_unknown_context_is_named(tmp_path: Path) -> None:
 def test_plain_http_on_loopback_is_for_tests_and_tunnels(tmp_path: Path) -> None:
     access = access_of(kubeconfig(tmp_path, 'server: "http://127.0.0.1:8001"', ""), {})
     assert (access.server().tls, access.server().port) == (None, 8001)
+
+
+def test_the_file_is_the_one_that_kubectl_would_read(tmp_path: Path) -> None:
+    assert kubeconfig_of({}, tmp_path) is None
+    usual = tmp_path / ".kube" / "config"
+    usual.parent.mkdir()
+    usual.touch()
+    assert kubeconfig_of({"KUBECONFIG": ""}, tmp_path) == usual
+    assert kubeconfig_of({"KUBECONFIG": f"/not/there:{usual}"}, Path("/")) == usual
+    assert kubeconfig_of({"KUBECONFIG": "/not/there:/nor/there"}, tmp_path) == Path("/not/there")

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import run_command
-from cri_proxy.cli.remote.status import nodes_in
-from cri_proxy.errors import CommandFailed
 from cri_proxy.http.tls import TlsFiles, TlsGuard
 from tests.fakes.serving import served
 from tests.testbed.certificates import self_signed
@@ -76,17 +74,3 @@ def test_what_chooses_containers_does_not_go_with_many_nodes(
 ) -> None:
     assert run_command(["status", "--nodes", "/dev/null", *more]) == 2
     assert "go with --url" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "got 0"),
-        ("a b https://c", "line 1: expected \\[NAME\\] https://"),
-        ("# list\nworker-1", "line 2: expected https://HOST"),
-        ("worker-1 http://worker-1", "line 1: .*plain HTTP"),
-    ],
-)
-def test_a_list_of_nodes_has_a_url_in_each_line(text: str, problem: str) -> None:
-    with pytest.raises(CommandFailed, match=problem):
-        nodes_in(text, "nodes")
