@@ -90,6 +90,9 @@ COST_FILES_SILENT: Final = "cost_files_silent"  # devices without costs seem the
 COST_FILES_NOT_KEPT: Final = "cost_files_not_kept"  # what they say could not be saved for later starts
 CONFIG_WRITTEN: Final = "config_written"  # config-agent: the host's copy equals the ConfigMap
 CONFIG_NOT_WRITTEN: Final = "config_not_written"  # config-agent: the former copy stays
+CONFIG_HELD: Final = "config_held"  # config-agent: a changed ConfigMap waits for the canary nodes
+CONFIG_STOPPED: Final = "config_stopped"  # config-agent: a canary rejects it, or has not taken it in time
+NODE_UNREAD: Final = "node_unread"  # config-agent: the labels of the Node cannot be read; the last group stays
 NODE_TOPOLOGY_UNWRITTEN: Final = "node_topology_unwritten"  # the file of nodeTopologyFile; tried again
 KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself
 

@@ -29,6 +29,21 @@ _LABEL_LINE: Final = re.compile(r'([^\s="]+)="([^"\\]*)"', re.ASCII)
 _DIALECT: Final = Dialect(max_bytes=1 << 20, max_depth=32, max_nodes=100_000, has_unique_keys=False)
 
 
+def group_of_labels(labels: Mapping[str, str]) -> str:
+    """Return the group in a Node's labels: the first of GROUP_LABELS that is there; '' for none. Raises ValueError.
+
+    >>> group_of_labels({"config.nri/group": "batch", "cri-resource-manager.intel.com/group": "old"})
+    'batch'
+    """
+    for key in GROUP_LABELS:
+        if value := labels.get(key, ""):
+            try:
+                return optional_name(value)
+            except ValueError as error:
+                raise ValueError(f"label {key}: {error}") from None
+    return ""
+
+
 def group_of_node(objects: Iterable[Tree], node_name: str) -> str:
     """Return the group in the labels of the Node with this name; '' where there is none, or no valid one."""
     for each in objects:
@@ -50,7 +65,7 @@ def group_in(text: str) -> str:
     lines = [_LABEL_LINE.fullmatch(line) for line in words.splitlines()]
     try:
         if lines and all(lines):
-            return _first({match[1]: match[2] for match in lines if match})
+            return group_of_labels({match[1]: match[2] for match in lines if match})
         node = parse_tree(text, _DIALECT)
         return _group_of(node) if word_at(node, "kind") == NODE_KIND else optional_name(words)
     except (ValueError, YamlError):
@@ -60,11 +75,4 @@ def group_in(text: str) -> str:
 def _group_of(node: Tree | None) -> str:
     labels = tree_at(node, "metadata", "labels")
     items = labels.items if isinstance(labels, bounded_yaml.Mapping) else ()
-    return _first({item.key: item.value.text for item in items if isinstance(item.value, Scalar)})
-
-
-def _first(labels: Mapping[str, str]) -> str:
-    for key in GROUP_LABELS:
-        if value := labels.get(key, ""):
-            return optional_name(value)
-    return ""
+    return group_of_labels({item.key: item.value.text for item in items if isinstance(item.value, Scalar)})

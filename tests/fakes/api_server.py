@@ -95,10 +95,10 @@ class ApiServer:
         if method in ("POST", "PUT") and (value.get("apiVersion"), value.get("kind")) != kind:
             return 400, _status(400, "BadRequest", "the object is of another kind")
         if method == "GET" and query:
-            return self._list(path, dict(parse_qsl(query, keep_blank_values=True)))
+            method, value = "LIST", dict(parse_qsl(query, keep_blank_values=True))
         return getattr(self, f"_{method.lower()}")(path, value, headers)  # type: ignore[no-any-return]  # one of these
 
-    def _list(self, path: str, query: Mapping[str, str]) -> tuple[int, Plain]:
+    def _list(self, path: str, query: Plain, headers: Mapping[str, str]) -> tuple[int, Plain]:
         """The objects of a collection that have the labels; of selectors it knows KEY=VALUE, KEY and commas."""
         if any(words in query["labelSelector"] for words in (" in ", "!")):
             return 400, _status(400, "BadRequest", f"unable to parse requirement: {query['labelSelector']}")

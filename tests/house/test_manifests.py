@@ -1,7 +1,7 @@
 """What is applied to a cluster: objects that Kubernetes' own schemas accept, and a chart that says the same.
 
 ``tests/golden/manifests/fleet.yaml`` is what ``kubectl kustomize packaging/kubernetes/overlays/fleet`` prints;
-tests/e2e/test_packages.py lets kubectl print it again.
+tests/e2e/test_packages.py lets kubectl print it again, and ``canary.yaml`` of packaging/kubernetes/canary.
 """
 
 from collections.abc import Iterator
@@ -16,18 +16,19 @@ import yaml
 from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.installer.cluster import INSTALL, LABEL, LEASE, UNINSTALL
+from cri_proxy.rollout.gate import GO_ON
 from tests.fakes.chart import CHART, TemplateError, rendered, text_of
 from tests.house.test_packaging import PROJECT
 from tests.house.tree import ROOT, files, shown
 
 KUBERNETES = ROOT / "packaging" / "kubernetes"
 FLEET = ROOT / "tests" / "golden" / "manifests" / "fleet.yaml"
+CANARY = FLEET.with_name("canary.yaml")
 # The oldest and the newest that the manifests are written for.
 VERSIONS = ("1.30", "1.37")
 # Read by programs and not by the API server, so that its schemas have them not.
 NOT_OF_THE_API = {"Kustomization", "KubeSchedulerConfiguration"}
 EVERYTHING = {
-    "configAgent": {"groups": ["realtime"]},
     "devicePlugin": {"enabled": True},
     "extender": {"enabled": True},
     "exporter": {"enabled": True, "condition": True},
@@ -52,7 +53,7 @@ def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("path", [*manifests(), FLEET], ids=shown)
+@pytest.mark.parametrize("path", [*manifests(), FLEET, CANARY], ids=shown)
 def test_an_object_is_as_the_schemas_of_kubernetes_want_it(path: Path, version: str) -> None:
     objects = documents(path)
     assert objects
@@ -80,6 +81,7 @@ def test_the_schemas_refuse_a_wrong_object() -> None:
 def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
     found = named(rendered(EVERYTHING))
     for path in (
+        "config-agent/access",
         "config-agent/daemonset",
         "device-plugin/daemonset",
         "extender/daemonset",
@@ -91,7 +93,7 @@ def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
             assert found.pop((plain["kind"], plain["metadata"]["name"])) == plain
     (plain,) = documents(KUBERNETES / "installer" / "daemonset.yaml")
     assert found.pop(("DaemonSet", "cri-proxy-installer")) == plain
-    assert found.keys() == {("ConfigMap", "cri-proxy"), ("DaemonSet", "cri-proxy-config-realtime")}
+    assert found.keys() == {("ConfigMap", "cri-proxy")}
 
 
 def test_the_chart_makes_the_objects_of_the_overlay() -> None:
@@ -100,9 +102,48 @@ def test_the_chart_makes_the_objects_of_the_overlay() -> None:
     values = {
         "image": {"repository": "registry.example.com/cri-proxy"},
         "configuration": {"files": settings},
-        "configAgent": {"groups": ["realtime"]},
     }
     assert named(rendered(values)) == named(documents(FLEET))
+
+
+def test_the_chart_lets_canaries_go_first_as_the_plain_manifests_do() -> None:
+    labels = ["cri-proxy.io/canary=true"]
+    found = named(rendered({"configuration": {"create": False}, "configAgent": {"canary": {"labels": labels}}}))
+    arguments = container_of(found["DaemonSet", "cri-proxy-config"])["args"]
+    more = ["--canary-steady=60", "--canary-timeout=900", "--config-map=kube-system/cri-proxy"]
+    assert arguments[-3:] == more
+    assert command_parser("config-agent", load_command("config-agent")).parse_args(arguments[1:]).canary == labels
+    del arguments[-3:]  # which say what holds without them
+    assert found == named(documents(CANARY))
+
+
+def container_of(daemon_set: dict[str, Any]) -> dict[str, Any]:
+    (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def test_the_config_agent_may_do_what_it_does_and_no_more() -> None:
+    """tests/unit/cri_proxy/rollout has the calls: a GET of a Node, with canaries a list of Nodes and Events."""
+    of_all, of_canaries = (
+        [
+            (each["kind"], rule["apiGroups"], rule["resources"], rule["verbs"])
+            for each in documents(KUBERNETES / f"{name}/access.yaml")
+            for rule in each.get("rules", ())
+        ]
+        for name in ("config-agent", "canary")
+    )
+    assert of_all == [("ClusterRole", [""], ["nodes"], ["get"])]
+    assert of_canaries == [
+        ("ClusterRole", [""], ["nodes"], ["list"]),
+        ("Role", ["events.k8s.io"], ["events"], ["create"]),
+    ]
+
+
+def test_a_configuration_that_is_let_through_says_which_it_is() -> None:
+    found = named(rendered({"configuration": {"goOn": "0123456789ab"}}))
+    assert found["ConfigMap", "cri-proxy"]["data"][GO_ON] == "0123456789ab"
+    assert GO_ON not in named(rendered())["ConfigMap", "cri-proxy"]["data"]
 
 
 def test_the_chart_leaves_out_what_is_not_wanted() -> None:
@@ -116,7 +157,9 @@ def test_the_chart_leaves_out_what_is_not_wanted() -> None:
         {"image": {"repository": ""}},
         {"image": {"tag": "a b"}},
         {"configuration": {"files": {"defaults.yaml": "{}"}}},
-        {"configAgent": {"groups": ["Real Time"]}},
+        {"configAgent": {"canary": {"labels": ["Real Time"]}}},
+        {"configAgent": {"groups": ["realtime"]}},
+        {"configuration": {"goOn": "yes"}},
         {"configAgent": {"maxUnavailable": "0%"}},
         {"devicePlugins": {"enabled": True}},
     ],

@@ -3,14 +3,23 @@
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cri_proxy.cli.arguments import add_path, argument, seconds
 from cri_proxy.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from cri_proxy.config.files.agent import Gate
+    from cri_proxy.logs import Log
+    from cri_proxy.rollout.cluster import ConfigMapName
 
 EXAMPLE = """\
 cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster
-cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster --group realtime --once"""
+cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster --group realtime --once
+cri-proxy config-agent --from /config --to /host/cluster --cluster --canary cri-proxy.io/group=canary"""
 
 GROUP_VARIABLE = "CRI_PROXY_NODE_GROUP"
+NODE_VARIABLE = "NODE_NAME"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +38,41 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a file with the node's group: its name, the pod's labels (downward API volume), or the Node (YAML, JSON)",
     )
+    asked = "ask the API server for the Node, whose label is the group, again and again"
+    group.add_argument("--cluster", action="store_true", help=asked)
     parser.add_argument("--once", action="store_true", help="copy it once and exit")
+    _register_cluster(parser)
+
+
+def _register_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add what goes with --cluster."""
+    parser.add_argument(
+        "--canary",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="nodes with this label (KEY=VALUE) take a change before all others; several: in this order",
+    )
+    steady = "how long canaries must have it in force before others take it (default 60)"
+    parser.add_argument("--canary-steady", type=seconds(0, 86400), default=60.0, metavar="SECONDS", help=steady)
+    most = "how long canaries may take before the rollout counts as stopped (default 900)"
+    parser.add_argument("--canary-timeout", type=seconds(1, 86400), default=900.0, metavar="SECONDS", help=most)
+    name = f"the name of the Node (default: the variable {NODE_VARIABLE})"
+    parser.add_argument("--node-name", default="", metavar="NAME", help=name)
+    config_map = "the ConfigMap that is mounted, for messages and Events (default kube-system/cri-proxy)"
+    parser.add_argument(
+        "--config-map",
+        type=argument(_config_map),
+        default=_config_map("kube-system/cri-proxy"),
+        metavar="NAMESPACE/NAME",
+        help=config_map,
+    )
+    kubeconfig = "the API server and the credentials for it; without it those of the pod that this runs in"
+    add_path(parser, "--kubeconfig", "FILE", kubeconfig)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy until SIGTERM or SIGINT; with --once 0 when the target holds it, 1 when not.
-
-    Raises CommandFailed for a wrong group.
-    """
+    """Copy until SIGTERM or SIGINT; with --once 0 when the target holds it, 1 when not. Raises CommandFailed."""
     from cri_proxy.clock import SystemClock
     from cri_proxy.config.addresses import optional_name
     from cri_proxy.config.files.agent import Agent, Origin
@@ -44,18 +80,58 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.relay.event_loop import run_on_loop
     from cri_proxy.tasks import stop_event
 
+    if args.canary and (args.once or not args.cluster):
+        raise CommandFailed("--canary goes with --cluster and without --once: it waits for other nodes", 2)
     try:
-        group = "" if args.group_file else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))
+        is_given = args.group_file or args.cluster
+        group = "" if is_given else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))
     except ValueError as error:
         raise CommandFailed(f"group: {error}", 2) from error
     origin = Origin(args.origin.absolute(), group, args.group_file.absolute() if args.group_file else None)
     log = configure_logging("info", "auto")
-    agent = Agent(origin, args.target.absolute(), log=log, clock=SystemClock())
+    gate = _gate_of(args, log) if args.cluster else None
+    agent = Agent(origin, args.target.absolute(), log=log, clock=SystemClock(), gate=gate)
     if args.once:
-        return 0 if agent.copy() else 1
+        return 0 if run_on_loop(agent.copy()) else 1
 
     async def serve() -> None:
         await agent.serve(stop_event().wait())
 
     run_on_loop(serve())
     return 0
+
+
+def _gate_of(args: argparse.Namespace, log: "Log") -> "Gate":
+    """Return the gate by the cluster. Raises CommandFailed."""
+    from random import Random
+
+    from cri_proxy.clock import SystemClock
+    from cri_proxy.config.addresses import optional_name
+    from cri_proxy.kube_api.access import AccessError, access_of
+    from cri_proxy.kube_api.client import ApiClient
+    from cri_proxy.rollout.cluster import RolloutCluster
+    from cri_proxy.rollout.gate import ClusterGate, RolloutRules
+
+    try:
+        access = access_of(args.kubeconfig, os.environ)
+        node = optional_name(args.node_name or os.environ.get(NODE_VARIABLE, ""))
+    except AccessError as error:
+        raise CommandFailed(str(error), 2) from error
+    except ValueError as error:
+        raise CommandFailed(f"--node-name: {error}", 2) from error
+    if not node:
+        raise CommandFailed(f"--cluster needs the Node's name: --node-name, or {NODE_VARIABLE} from spec.nodeName", 2)
+    rules = RolloutRules(tuple(args.canary), args.canary_steady, args.canary_timeout)
+    cluster = RolloutCluster(ApiClient(access), node, args.config_map)
+    return ClusterGate(cluster, rules, clock=SystemClock(), log=log, random=Random())
+
+
+def _config_map(text: str) -> "ConfigMapName":
+    """Return the ConfigMap of NAMESPACE/NAME. Raises ValueError."""
+    from cri_proxy.config.addresses import optional_name
+    from cri_proxy.rollout.cluster import ConfigMapName
+
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        raise ValueError(f"expected NAMESPACE/NAME, got {text!r:.80}")
+    return ConfigMapName(optional_name(namespace), optional_name(name))

@@ -1,14 +1,15 @@
 """The loop of ``config-agent``: keep a host directory up to date with a mounted ConfigMap and the node's group."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.configmap_volume import VolumeError, publish
+from cri_proxy.config.files.configmap_volume import VolumeError, publish, published
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.node_group import group_in
@@ -105,20 +106,31 @@ def _named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-class Agent:
-    """Copies ``origin`` to ``target`` and keeps the copy up to date."""
+class Gate(Protocol):
+    """Decides by the cluster which files this node takes now, and for which group."""
 
-    def __init__(self, origin: Origin, target: Path, *, log: Log, clock: Clock) -> None:
+    def wait_seconds(self) -> float:
+        """Return how long to wait until the next look at the cluster."""
+
+    async def admit(self, payload: Payload, copy: Mapping[str, bytes] | None) -> Payload | None:
+        """Return what to write now, None where that is nothing. ``copy`` is what was written last, None for nothing."""
+
+
+class Agent:
+    """Copies ``origin`` to ``target`` and keeps the copy up to date, through ``gate`` if there is one."""
+
+    def __init__(self, origin: Origin, target: Path, *, log: Log, clock: Clock, gate: Gate | None = None) -> None:
         """Read nothing yet."""
+        self._gate = gate
         self._origin = origin
         self._target = target
         self._log = log
         self._clock = clock
         self._problem = ""
 
-    def copy(self) -> bool:
-        """Copy once; return whether the target is up to date. Blocks."""
-        return self._publish(self._origin.read())
+    async def copy(self) -> bool:
+        """Copy once; return whether the target is up to date."""
+        return await self._write(await asyncio.to_thread(self._origin.read))
 
     async def serve(self, stop: Awaitable[object]) -> None:
         """Copy, and again at every change, until ``stop`` is done."""
@@ -130,15 +142,30 @@ class Agent:
                 await self._clock.sleep(REPAIR_SECONDS)
                 watch.ask()
 
+        async def look_at_cluster(gate: Gate) -> None:
+            while True:
+                await self._clock.sleep(gate.wait_seconds())
+                watch.forget()
+                watch.notice()
+
         async with asyncio.TaskGroup() as group:
-            works = (watch.watch(), watch.poll(), repair())
+            works = [watch.watch(), watch.poll(), repair()]
+            works += [] if self._gate is None else [look_at_cluster(self._gate)]
             tasks = [group.create_task(work) for work in works]
             await stop
             for task in tasks:
                 task.cancel()
 
     async def _take(self, payload: Payload, is_asked: bool) -> None:
-        await asyncio.to_thread(self._publish, payload, is_repeated=is_asked)
+        await self._write(payload, is_repeated=is_asked)
+
+    async def _write(self, payload: Payload, *, is_repeated: bool = False) -> bool:
+        if self._gate is not None and not payload.problem:
+            admitted = await self._gate.admit(payload, await asyncio.to_thread(published, self._target))
+            if admitted is None:
+                return False
+            payload = admitted
+        return await asyncio.to_thread(self._publish, payload, is_repeated=is_repeated)
 
     def _publish(self, payload: Payload, *, is_repeated: bool = False) -> bool:
         """Write the copy; a problem that stays is said again at each repair, ``is_repeated``."""

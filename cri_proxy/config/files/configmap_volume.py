@@ -49,6 +49,14 @@ def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
         raise VolumeError(str(directory), f"cannot write: {error.strerror}{name}") from error
 
 
+def published(directory: Path) -> dict[str, bytes] | None:
+    """Return the files that were written last; None where there are none, or they cannot be read. Blocks."""
+    with suppress(OSError, VolumeError), open_directory(directory) as target:
+        current = _current(directory, target)
+        return None if current is None else _content(target, current)
+    return None
+
+
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
     """Yield a descriptor of the target; refuse one that another user can change."""

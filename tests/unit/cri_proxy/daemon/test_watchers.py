@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -106,7 +107,9 @@ class Bridged(Scene):
     def write(self, text: str) -> None:
         self.mounted.write({"group.rt.yaml": text, "default.yaml": "nonsense"})
         origin = Origin(self.mounted.directory, "rt")
-        assert Agent(origin, self.directory / "config", log=Silent(), clock=SystemClock()).copy()
+        agent = Agent(origin, self.directory / "config", log=Silent(), clock=SystemClock())
+        with ThreadPoolExecutor(1) as thread:  # another process than the daemon, whose loop runs here
+            assert thread.submit(lambda: asyncio.run(agent.copy())).result()
 
 
 @asynccontextmanager

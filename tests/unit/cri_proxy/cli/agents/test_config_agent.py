@@ -1,5 +1,7 @@
 """The config-agent command, as a process of its own: signals, exit status, and the manifest that starts it."""
 
+import asyncio
+import json
 import shutil
 import signal
 import subprocess
@@ -9,10 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from cri_proxy.cli.agents.config_agent import NODE_VARIABLE
 from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import load_config
 from tests.fakes import settable_clock
+from tests.fakes.api_server import ApiServer
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.waiting import holds
 from tests.testbed.daemon import program
@@ -90,6 +94,55 @@ async def test_a_copy_is_restored_though_the_clock_is_set_back(words: list[str],
         await holds("the copy is there again", is_restored)
 
 
+async def test_the_label_of_the_node_is_asked_for_at_the_api_server(
+    words: list[str], server: ApiServer, account: Path, tmp_path: Path
+) -> None:
+    """As a pod: a process of its own, over TLS."""
+    token = {"token": (account / "token").read_text().strip()}
+    cluster = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority": str(account / "ca.crt")}
+    named = [{"name": "x", "cluster": cluster, "user": token, "context": {"cluster": "x", "user": "x"}}]
+    config = {"current-context": "x", "clusters": named, "users": named, "contexts": named}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    more = ["--cluster", "--kubeconfig", f"{tmp_path}/kubeconfig", "--once"]
+    server.put("/api/v1/nodes/w1", {"metadata": {"name": "w1", "labels": {"config.nri/group": "rt"}}})
+    for node, status, adopt in (("w1", 0, "pin"), ("w2", 0, "pin")):  # w2 is not there: the last group stays
+        command = [*program(), *words, *more, "--node-name", node]
+        child = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        assert (await asyncio.wait_for(child.wait(), SECONDS)) == status
+        assert load_config(tmp_path / "to").config.adopt == adopt
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (["--canary", "a=b"], "--canary goes with --cluster"),
+        (["--cluster", "--canary", "a=b", "--once"], "--canary goes with --cluster and without --once"),
+        (["--cluster"], "--kubeconfig names a file"),
+        (["--cluster", "--kubeconfig", "/does/not/exist"], "cannot be read"),
+        (["--cluster", "--kubeconfig", "KUBECONFIG"], "--cluster needs the Node's name: --node-name, or NODE_NAME"),
+        (["--cluster", "--kubeconfig", "KUBECONFIG", "--node-name", "a/b"], "--node-name: expected letters"),
+        (["--config-map", "cri-proxy"], "expected NAMESPACE/NAME, got 'cri-proxy'"),
+        (["--cluster", "--group", "rt"], "not allowed with"),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(
+    words: list[str],
+    more: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("NODE_NAME", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    cluster = {"name": "x", "cluster": {"server": "http://127.0.0.1:1"}, "context": {"cluster": "x"}}
+    plain = {"current-context": "x", "clusters": [cluster], "contexts": [cluster]}
+    (tmp_path / "kubeconfig").write_text(json.dumps(plain))
+    given = [f"{tmp_path}/kubeconfig" if word == "KUBECONFIG" else word for word in more]
+    assert run_command([*words, *given]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def documents() -> dict[str, Any]:
     texts = [(KUBERNETES / name).read_text() for name in ("config-agent/daemonset.yaml", "configuration.yaml")]
     return {each["kind"]: each for text in texts for each in yaml.safe_load_all(text)}
@@ -100,6 +153,8 @@ def test_the_manifest_starts_it_as_it_wants_to_be_started() -> None:
     (container,) = spec["containers"]
     name, *words = container["args"]
     args = command_parser(name, load_command(name)).parse_args(words)
+    assert args.cluster
+    assert [variable["name"] for variable in container["env"]] == [NODE_VARIABLE]
     mounted = [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
     assert args.origin in mounted
     assert any(args.target.is_relative_to(path) for path in mounted)
@@ -111,7 +166,7 @@ def test_the_agent_of_the_manifest_has_no_rights_that_it_does_not_need() -> None
     spec = documents()["DaemonSet"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     allowed = container["securityContext"]
-    assert spec["automountServiceAccountToken"] is False
+    assert spec["serviceAccountName"] == "cri-proxy-config"
     assert (allowed["allowPrivilegeEscalation"], allowed["readOnlyRootFilesystem"]) == (False, True)
     assert allowed["capabilities"] == {"drop": ["ALL"]}
 

@@ -47,7 +47,7 @@ async def served(scene: Scene) -> AsyncIterator[None]:
 def test_it_copies_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
     scene.volume.write({"default.yaml": "adopt: pin", "node.w1.yaml": "adopt: leave"})
-    assert scene.agent.copy()
+    assert asyncio.run(scene.agent.copy())
     assert scene.read() == ("node.w1.yaml", "adopt: leave", "")
 
 
@@ -56,10 +56,10 @@ def test_it_takes_over_a_directory_that_was_made_once_from_plain_files(tmp_path:
     scene = Scene(tmp_path, clock=SystemClock())
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "default.yaml").write_text("first")
-    assert Agent(Origin(tmp_path / "plain"), scene.target, log=scene.log, clock=SystemClock()).copy()
+    assert asyncio.run(Agent(Origin(tmp_path / "plain"), scene.target, log=scene.log, clock=SystemClock()).copy())
     assert scene.read() == ("default.yaml", "first", "")
     scene.volume.write({"default.yaml": "from the cluster"})
-    assert scene.agent.copy()
+    assert asyncio.run(scene.agent.copy())
     assert scene.read() == ("default.yaml", "from the cluster", "")
 
 
@@ -93,7 +93,7 @@ def test_the_group_is_found_among_the_labels_of_the_pod(tmp_path: Path) -> None:
     scene = Scene(tmp_path, group_file=True, clock=SystemClock())
     scene.volume.write({"default.yaml": "d", "group.rt.yaml": "r"})
     scene.labels.write({"group": 'app="agent"\nconfig.nri/group="rt"\n'})
-    assert scene.agent.copy()
+    assert asyncio.run(scene.agent.copy())
     assert scene.read() == ("group.rt.yaml", "r", "rt")
 
 
@@ -107,7 +107,7 @@ async def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path
 
 def test_what_fails_again_is_told_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
-    assert [scene.agent.copy() for _ in range(3)] == [False] * 3
+    assert [asyncio.run(scene.agent.copy()) for _ in range(3)] == [False] * 3
     assert len(scene.log.errors) == 1
 
 
@@ -141,9 +141,9 @@ async def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
 def test_what_is_no_configmap_leaves_what_was_written(tmp_path: Path, data: dict[str, str], problem: str) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
     scene.volume.write({"default.yaml": "1"})
-    scene.agent.copy()
+    asyncio.run(scene.agent.copy())
     scene.volume.write(data)
-    assert not scene.agent.copy()
+    assert not asyncio.run(scene.agent.copy())
     assert problem in scene.log.errors[0]
     assert scene.read() == ("default.yaml", "1", "")
 
@@ -152,7 +152,7 @@ def test_a_label_that_is_no_name_is_refused(tmp_path: Path) -> None:
     scene = Scene(tmp_path, group_file=True, clock=SystemClock())
     scene.volume.write({"default.yaml": "1"})
     scene.labels.write({"group": "../../etc"})
-    assert not scene.agent.copy()
+    assert not asyncio.run(scene.agent.copy())
     assert "labels/group: expected a group's name" in scene.log.errors[0]
 
 
@@ -161,7 +161,7 @@ def test_after_every_step_of_the_kubelet_the_copy_is_the_old_or_the_new(tmp_path
     scene.volume.write({"default.yaml": "old"})
     seen = []
     for _ in scene.volume.steps({"default.yaml": "new"}):
-        assert scene.agent.copy()
+        assert asyncio.run(scene.agent.copy())
         seen.append(scene.read()[1])
     assert seen == ["old"] * 3 + ["new"] * 4
 
@@ -178,13 +178,13 @@ def test_a_mount_that_is_not_there_is_a_problem_and_no_fault(tmp_path: Path, nam
 def test_a_link_out_of_the_mounted_directory_is_not_copied(tmp_path: Path, name: str) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
     scene.volume.write({"default.yaml": "1"})
-    scene.agent.copy()
+    asyncio.run(scene.agent.copy())
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "a").write_text("secret")
     there = scene.volume.directory if name == "..data" else scene.volume.directory / "..data"
     (there / name).unlink(missing_ok=True)
     (there / name).symlink_to(tmp_path / "secret" / ("" if name == "..data" else "a"))
-    assert not scene.agent.copy()
+    assert not asyncio.run(scene.agent.copy())
     assert f"{name}: is a link that leads out of its directory" in scene.log.errors[0]
     assert scene.read() == ("default.yaml", "1", "")
     assert {path.name for path in scene.target.iterdir()} >= {"default.yaml"}
@@ -203,10 +203,10 @@ def test_a_group_is_no_link_out_and_no_other_text_is_repeated(tmp_path: Path) ->
     scene.volume.write({"default.yaml": "1"})
     scene.labels.write({"group": "zqroot:zqsecret"})
     (tmp_path / "secret").write_text("rt")
-    assert not scene.agent.copy()
+    assert not asyncio.run(scene.agent.copy())
     (tmp_path / "labels" / "group").unlink()
     (tmp_path / "labels" / "group").symlink_to("../secret")
-    assert not scene.agent.copy()
+    assert not asyncio.run(scene.agent.copy())
     assert "zq" not in scene.log.errors[0]
     assert "labels/group: is a link that leads out" in scene.log.errors[1]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.config.files.configmap_volume import VolumeError, publish
+from cri_proxy.config.files.configmap_volume import VolumeError, publish, published
 from cri_proxy.config.files.location import ConfigLocation
 from tests.fakes.kubelet_volume import KubeletVolume
 
@@ -156,3 +156,14 @@ def test_files_can_be_read_by_everybody_whatever_the_umask(tmp_path: Path) -> No
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
     assert stat.S_IMODE((tmp_path / "..data").stat().st_mode) == 0o755
+
+
+def test_what_was_written_last_is_read_again(tmp_path: Path) -> None:
+    assert published(tmp_path / "d") is None
+    for files in ({"a": b"1", "b": b""}, {"a": b"2"}):
+        publish(tmp_path / "d", files)
+        assert published(tmp_path / "d") == files
+    (tmp_path / "d" / "..data").unlink()
+    assert published(tmp_path / "d") is None
+    (tmp_path / "d" / "..data").symlink_to("/etc")
+    assert published(tmp_path / "d") is None
