@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
+from cri_proxy.node.sync.runtime_state import STATUS_CONCURRENCY
 from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
@@ -24,6 +26,7 @@ from tests.unit.cri_proxy.node.stage import (
     is_alone,
     of,
     owned,
+    soon,
 )
 
 SPEC = PodSpec("a", (OWNS_2,))
@@ -37,6 +40,21 @@ async def test_running_containers_are_adopted_guaranteed_and_large_ones_first(si
     await site.open()
     assert len(owned(site, large)) == 3
     assert CpuSet.parse(site.cpus(small)).isdisjoint(owned(site, large))
+
+
+async def test_a_start_asks_for_few_statuses_at_a_time_and_decides_once_it_has_them(site: Site) -> None:
+    """What is unknown may be on any CPU."""
+    direct_pods = [await direct(site).run_pod(PodSpec(f"p{n}", (SHARES,))) for n in range(2 * STATUS_CONCURRENCY)]
+    gate = site.runtime.faults.block("ContainerStatus")
+    opening = background(site.open())
+    await soon(lambda: gate.waiting == STATUS_CONCURRENCY)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert gate.waiting == STATUS_CONCURRENCY
+    assert not site.node.coordinator.is_ready
+    gate.release()
+    await opening
+    assert holders(site) == {pod.container_id("c") for pod in direct_pods}
 
 
 async def test_of_two_live_containers_of_one_name_the_newer_is_the_container(site: Site) -> None:
