@@ -181,6 +181,31 @@ async def test_an_upgrade_from_any_version_of_the_store_moves_nobody(place: Plac
     await nothing_changed(place, before, updates)
 
 
+async def test_a_downgrade_and_the_way_back_move_nobody(place: Place) -> None:
+    """The older program cannot read the store; the newer one gets it again, as docs/upgrade.md says."""
+    await place.run_pods(40)
+    before, updates, store = place.pinned(), len(place.runtime.updates), place.directory / "state" / "state.db"
+    await place.daemon.stop()
+    set_version(store, len(migrate.STEPS) + 1)
+    await place.daemon.start()
+    await nothing_changed(place, before, updates)
+    await place.daemon.stop()
+    aside = store.with_name("state.db.newer-1")
+    set_version(aside, len(migrate.STEPS))
+    for file in store.parent.glob("state.db*"):
+        if not file.name.startswith(aside.name):
+            file.unlink()
+    for file in store.parent.glob(f"{aside.name}*"):
+        file.rename(file.with_name(file.name.replace(aside.name, store.name)))
+    await place.daemon.start()
+    await nothing_changed(place, before, updates)
+
+
+def set_version(path: Path, version: int) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
 def write_as(path: Path, version: int) -> None:
     """The same store, as a program would have written it whose newest version that was."""
     new = path.rename(path.with_name("newer.db"))
