@@ -284,6 +284,11 @@ def main() -> None:
     report_start(starts, median(python))
     bar = f"bar {SCRAPE_BAR_SECONDS * 1000:g} ms"
     print(f"one scrape of /metrics with 500 containers: {scrape * 1000:.1f} ms of CPU ({bar})")
+    report_memory(idle, loaded, shown=shown, idle_exporting=idle_exporting, exporting=exporting)
+
+
+def report_memory(idle: Memory, loaded: Memory, *, shown: Memory, idle_exporting: Memory, exporting: Memory) -> None:
+    """Print the figures against their bars. Raises SystemExit where one is missed."""
     kept = [
         is_kept(what, megabytes, bar)
         for what, megabytes, bar in (
