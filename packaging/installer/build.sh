@@ -1,19 +1,20 @@
 #!/bin/sh
-# Builds the installer's image: packaging/installer/build.sh [OUTPUT DIRECTORY, default dist]
+# Builds the installer's image: packaging/installer/build.sh [OUTPUT DIRECTORY, default dist] [amd64 | arm64, default this
+# machine's]
 #
 # An OCI archive of one layer, made without a container engine: below /opt/cri-proxy/RELEASE the program with its pinned
-# packages, and a Python with its libraries out of Debian packages of this machine's release and architecture, down to
-# the loader. So it runs on hosts without any Python and with an older C library. Needs .venv (make dev), apt and patchelf.
+# packages, and a Python with its libraries out of Debian packages of this machine's release, down to the loader. So it runs
+# on hosts without any Python and with an older C library. Needs .venv (make dev), apt and patchelf.
 set -eu
 cd "$(dirname "$0")/../.."
 output=${1:-dist}
 here=packaging/installer
 python=.venv/bin/python
-architecture=$(dpkg --print-architecture)
-triple=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || gcc -dumpmachine 2>/dev/null || echo "$(uname -m)-linux-gnu")
+here_is=$(dpkg --print-architecture)
+architecture=${2:-$here_is}
 case $architecture in
-amd64) loader=ld-linux-x86-64.so.2 ;;
-arm64) loader=ld-linux-aarch64.so.1 ;;
+amd64) loader=ld-linux-x86-64.so.2 triple=x86_64-linux-gnu ;;
+arm64) loader=ld-linux-aarch64.so.1 triple=aarch64-linux-gnu ;;
 *) echo "installer: there are packages for amd64 and arm64 only, not for $architecture" >&2 && exit 1 ;;
 esac
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}
@@ -27,12 +28,18 @@ packaging/node/build.sh "$tree/node" "$architecture"
 
 # Its own Python: resolved as on a machine on which nothing is installed.
 minor=$(apt-cache depends python3 | sed -n "s/^ *Depends: \(python3\.[0-9]*\)$/\1/p")
-mkdir -p "$tree/archives/partial"
+mkdir -p "$tree/archives/partial" "$tree/lists/partial"
 : >"$tree/status"
+set -- -q -q -y -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Acquire::Retries=3 -o APT::Install-Recommends=false \
+    -o "Dir::State::status=$tree/status" -o "Dir::Cache::archives=$tree/archives"
+if [ "$architecture" != "$here_is" ]; then # this machine's lists have its own packages alone
+    set -- "$@" -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o "Dir::State::lists=$tree/lists" \
+        -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache="
+    apt-get "$@" update >"$tree/log" 2>&1 || { cat "$tree/log" >&2 && exit 1; }
+fi
 # shellcheck disable=SC2046 # one word per package
-apt-get -q -q -y -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Acquire::Retries=3 -o APT::Install-Recommends=false \
-    -o "Dir::State::status=$tree/status" -o "Dir::Cache::archives=$tree/archives" --download-only install \
-    $(sed -n "s/PYTHON/$minor/; /^#/!p" $here/packages) >"$tree/log" 2>&1 || { cat "$tree/log" >&2 && exit 1; }
+apt-get "$@" --download-only install $(sed -n "s/PYTHON/$minor/; /^#/!p" $here/packages) >"$tree/log" 2>&1 ||
+    { cat "$tree/log" >&2 && exit 1; }
 mkdir "$tree/debian"
 for package in "$tree"/archives/*.deb; do
     # Directories that are links elsewhere (/lib) are merged.
@@ -76,8 +83,15 @@ for package in "$tree"/archives/*.deb; do
 done >"$inside/share/debian-packages"
 (cd "$tree/debian/usr/share/doc" && for file in */copyright; do install -D -m 644 "$file" "$inside/share/doc/$file"; done)
 
-# Compiled by the Python that runs it, by way of its loader: its own path is not there yet.
+# Compiled by the Python that runs it, by way of its loader: its own path is not there yet. For another architecture by one
+# of the same version, whose code is the same.
 run="$inside/lib/$loader --library-path $inside/lib $inside/bin/$minor"
+if [ "$architecture" != "$here_is" ]; then
+    run=$(command -v "/usr/bin/$minor" || echo "$python")
+    [ "$($run -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" = "$minor" ] || {
+        echo "installer: $minor is needed to compile for $architecture: apt install $minor-minimal" >&2 && exit 1
+    }
+fi
 $run -IS -m compileall -q --invalidation-mode unchecked-hash -s "$tree/layer" -p / "$inside/lib/$minor" || true
 PYTHONNODEBUGRANGES=1 $run -IS "$inside/lib/cri-proxy/compile.py" "$inside/lib/cri-proxy" "$tree/layer"
 chmod -R u=rwX,go=rX "$tree/layer"

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.testbed.containerd import PrivateContainerd
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).parent.parent.parent
+MACHINES = {"amd64": 62, "arm64": 183}  # EM_X86_64, EM_AARCH64
 MODULES = "ssl, sqlite3, ctypes, lzma, grpc, yaml, psutil, google._upb._message"
 
 
@@ -27,28 +29,37 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     absent = [name for name in ("patchelf", "apt-get", "dpkg-deb") if not shutil.which(name)]
     if absent or os.geteuid() != 0:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs root and: {' '.join(absent)}")
-    made = tmp_path_factory.mktemp("installer")
-    subprocess.run([ROOT / "packaging" / "installer" / "build.sh", made], check=True, cwd=ROOT, timeout=600)
-    (archive,) = made.glob("cri-proxy-installer_*.oci.tar")
+    return built(tmp_path_factory.mktemp("installer"))
+
+
+def built(directory: Path, *architecture: str) -> Path:
+    build = ROOT / "packaging" / "installer" / "build.sh"
+    subprocess.run([build, directory, *architecture], check=True, cwd=ROOT, timeout=600)
+    (archive,) = directory.glob("cri-proxy-installer_*.oci.tar")
     return archive
 
 
 @pytest.fixture(scope="module")
 def unpacked(image: Path) -> Path:
     """The one layer of the image: a root with nothing in it but the release."""
+    return layer_of(image)[0]
+
+
+def layer_of(image: Path) -> tuple[Path, str]:
+    """The files of an image's one layer, and its architecture."""
     root = image.parent / "root"
     with tarfile.open(image) as archive:
         manifest = read_json(archive, read_json(archive, "index.json")["manifests"][0]["digest"])
         (layer,) = manifest["layers"]
         with tarfile.open(fileobj=archive.extractfile(f"blobs/sha256/{layer['digest'][7:]}"), mode="r:gz") as files:
             files.extractall(root, filter="tar")
-    return root
+        return root, read_json(archive, manifest["config"]["digest"])["architecture"]
 
 
-def read_json(archive: tarfile.TarFile, name: str) -> dict[str, list[dict[str, str]]]:
+def read_json(archive: tarfile.TarFile, name: str) -> dict[str, Any]:
     file = archive.extractfile(name if ":" not in name else f"blobs/sha256/{name[7:]}")
     assert file
-    found: dict[str, list[dict[str, str]]] = json.load(file)
+    found: dict[str, Any] = json.load(file)
     return found
 
 
@@ -75,7 +86,11 @@ def test_the_program_runs_where_there_is_no_python_and_no_library(unpacked: Path
 
 
 def test_nothing_in_it_is_looked_for_elsewhere(unpacked: Path) -> None:
-    """Every library that a file needs is in the image."""
+    assert missing_libraries(unpacked) == {}
+
+
+def missing_libraries(unpacked: Path) -> dict[str, set[str]]:
+    """The libraries that files of an image need and that are not in it."""
     library = unpacked / release_of(unpacked)[1:] / "lib"
     there = {path.name for path in library.iterdir()} | {path.name for path in library.rglob("*.so*")}
     missing = {}
@@ -85,7 +100,23 @@ def test_nothing_in_it_is_looked_for_elsewhere(unpacked: Path) -> None:
         said = subprocess.run(["patchelf", "--print-needed", path], check=True, capture_output=True, text=True).stdout
         if lost := {*said.split()} - there:
             missing[path.name] = lost
-    assert missing == {}
+    return missing
+
+
+def test_one_for_the_other_architecture_is_whole_too(image: Path, tmp_path: Path) -> None:
+    other = {"amd64": "arm64", "arm64": "amd64"}[image.name.removesuffix(".oci.tar").rpartition("_")[2]]
+    root, architecture = layer_of(built(tmp_path, other))
+    machines = {machine(path) for path in root.rglob("*") if path.is_file() and not path.is_symlink()} - {0}
+    assert (architecture, machines, missing_libraries(root)) == (other, {MACHINES[other]}, {})
+    place = root / release_of(root)[1:] / "lib"
+    assert [*place.glob("cri-proxy/cri_proxy/__pycache__/*.pyc")] and [*place.glob("python3.*/__pycache__/*.pyc")]
+
+
+def machine(path: Path) -> int:
+    """The machine that an ELF file is for (e_machine); 0 for another file."""
+    with path.open("rb") as file:
+        head = file.read(20)
+    return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else 0
 
 
 def test_it_brings_the_units_of_the_host_and_says_what_it_is_made_of(unpacked: Path) -> None:
