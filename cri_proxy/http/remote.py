@@ -23,6 +23,9 @@ AT_ONCE: Final = 32
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _MAX_TOKEN_BYTES: Final = 64 << 10
 _READ_BYTES: Final = 64 << 10
+# X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL.
+_OTHER_NAME: Final = (62, 64)
+_AUTHORITY: Final = "--ca-file names its authority"
 
 T = TypeVar("T")
 
@@ -88,7 +91,8 @@ class RemoteDaemons:
                 response = connection.getresponse()
                 text = b"".join(_parts(response, deadline))
         except ssl.SSLCertVerificationError as error:
-            problem = f"its certificate is not trusted: {error.verify_message}; --ca-file names its authority"
+            remedy = "ask by a name or address that it has" if error.verify_code in _OTHER_NAME else _AUTHORITY
+            problem = f"its certificate is not trusted: {error.verify_message}; {remedy}"
             raise DaemonUnreachable(str(url), admit(problem)) from error
         except ssl.SSLError as error:
             problem = f"no HTTPS there: {error.reason or error}: is httpTLS set in its configuration?"
