@@ -176,6 +176,10 @@ def test_the_rpm_brings_the_same_program(chroot: Chroot, rpm: Path, release: str
 def test_kubectl_makes_the_objects_that_are_tested_of_the_overlays(chroot: Chroot) -> None:
     shutil.copytree(ROOT / "packaging" / "kubernetes", chroot.root / "kubernetes")
     chroot.run("apt-get -q update && apt-get -q -y install --no-install-recommends kubernetes-client")
-    for directory, golden in (("overlays/fleet", "fleet"), ("canary", "canary")):
+    for directory, golden in (
+        ("overlays/fleet", "fleet"),
+        ("canary", "canary"),
+        ("exporter-condition", "exporter-condition"),
+    ):
         made = yaml.safe_load_all(chroot.run(f"kubectl kustomize /kubernetes/{directory}").stdout)
         assert [*made] == [*yaml.safe_load_all((ROOT / f"tests/golden/manifests/{golden}.yaml").read_text())]

@@ -1,7 +1,7 @@
 """What is applied to a cluster: objects that Kubernetes' own schemas accept, and a chart that says the same.
 
 ``tests/golden/manifests/fleet.yaml`` is what ``kubectl kustomize packaging/kubernetes/overlays/fleet`` prints;
-tests/e2e/test_packages.py lets kubectl print it again, and ``canary.yaml`` of packaging/kubernetes/canary.
+tests/e2e/test_packages.py lets kubectl print it again, and so what stands in ``canary`` and ``exporter-condition``.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.house.tree import ROOT, files, shown
 
 KUBERNETES = ROOT / "packaging" / "kubernetes"
 FLEET = ROOT / "tests" / "golden" / "manifests" / "fleet.yaml"
-CANARY = FLEET.with_name("canary.yaml")
+CANARY, CONDITION = FLEET.with_name("canary.yaml"), FLEET.with_name("exporter-condition.yaml")
 # The oldest and the newest that the manifests are written for.
 VERSIONS = ("1.30", "1.37")
 # Read by programs and not by the API server, so that its schemas have them not.
@@ -31,7 +31,7 @@ NOT_OF_THE_API = {"Kustomization", "KubeSchedulerConfiguration"}
 EVERYTHING = {
     "devicePlugin": {"enabled": True},
     "extender": {"enabled": True},
-    "exporter": {"enabled": True, "condition": True},
+    "exporter": {"enabled": True},
     "installer": {"enabled": True},
 }
 
@@ -53,7 +53,7 @@ def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("path", [*manifests(), FLEET, CANARY], ids=shown)
+@pytest.mark.parametrize("path", [*manifests(), FLEET, CANARY, CONDITION], ids=shown)
 def test_an_object_is_as_the_schemas_of_kubernetes_want_it(path: Path, version: str) -> None:
     objects = documents(path)
     assert objects
@@ -86,7 +86,6 @@ def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
         "device-plugin/daemonset",
         "extender/daemonset",
         "exporter/daemonset",
-        "exporter/condition",
         "installer/access",
     ):
         for plain in documents(KUBERNETES / f"{path}.yaml"):
@@ -115,6 +114,15 @@ def test_the_chart_lets_canaries_go_first_as_the_plain_manifests_do() -> None:
     assert command_parser("config-agent", load_command("config-agent")).parse_args(arguments[1:]).canary == labels
     del arguments[-3:]  # which say what holds without them
     assert found == named(documents(CANARY))
+
+
+def test_the_chart_keeps_a_condition_as_the_plain_manifests_do() -> None:
+    only = {"configuration": {"create": False}, "configAgent": {"enabled": False}}
+    found = named(rendered({**only, "exporter": {"enabled": True, "condition": True}}))
+    assert found == named(documents(CONDITION))
+    command, *arguments = container_of(found["DaemonSet", "cri-proxy-exporter"])["args"]
+    args = command_parser(command, load_command(command)).parse_args(arguments)
+    assert (args.node_condition, args.node_name) == (True, "$(NODE_NAME)")  # which Kubernetes expands
 
 
 def container_of(daemon_set: dict[str, Any]) -> dict[str, Any]:

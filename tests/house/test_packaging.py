@@ -149,7 +149,7 @@ def test_the_exporter_of_the_manifest_has_the_rights_that_it_uses_and_its_socket
 
 
 def test_the_rights_for_the_condition_are_apart_and_bound_to_the_own_node() -> None:
-    text = (ROOT / "packaging" / "kubernetes" / "exporter" / "condition.yaml").read_text()
+    text = (ROOT / "packaging" / "kubernetes" / "exporter-condition" / "access.yaml").read_text()
     role, binding, policy, bound = yaml.safe_load_all(text)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get", "patch"]}]
     assert binding["subjects"][0]["name"] == manifest("exporter")["spec"]["template"]["spec"]["serviceAccountName"]

@@ -30,7 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-events", action="store_true", help=no_events)
     no_topology = "write no NodeResourceTopology object, as where another exporter writes it"
     parser.add_argument("--no-topology", action="store_true", help=no_topology)
-    condition = "keep the condition CriProxyReady of the Node: needs the rights of exporter/condition.yaml"
+    condition = "keep the condition CriProxyReady of the Node: needs the rights of exporter-condition/access.yaml"
     parser.add_argument("--node-condition", action="store_true", help=condition)
     parser.add_argument(
         "--node-name",
