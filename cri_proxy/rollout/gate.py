@@ -15,6 +15,7 @@ from cri_proxy.config.files.agent import Payload
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.node_group import group_of_labels
 from cri_proxy.errors import CriProxyError
+from cri_proxy.foreign_text import admit
 from cri_proxy.logs import Log
 from cri_proxy.rollout.canaries import CanaryResult, RolloutAction, judge
 from cri_proxy.rollout.cluster import RolloutCluster
@@ -29,6 +30,7 @@ REPEAT_SECONDS: Final = 1800.0
 _CHANGE_SECONDS: Final = 60.0
 """How often other words for the same are told: what a node that is not ready reports may change all the time."""
 _LEAST_DIGITS: Final = 12
+_REASON_BYTES: Final = 600
 
 Files = Mapping[str, bytes]
 
@@ -151,7 +153,8 @@ class ClusterGate:
         remedy = self._remedy(short)
         self._log.error(events.CONFIG_STOPPED, config_map=config_map, digest=short, reason=reason, remedy=remedy)
         try:
-            note = f"other nodes keep the former configuration: {reason}; {remedy}"
+            # An Event's note is cut at 1024 bytes, and the remedy stands at its end.
+            note = f"other nodes keep the former configuration: {admit(reason, _REASON_BYTES)}; {remedy}"
             await self._cluster.tell_stopped(self._digest, note, self._clock.now_seconds())
         except CriProxyError as error:
             self._log.warning(events.NOT_EXPORTED, what="event", reason=str(error))

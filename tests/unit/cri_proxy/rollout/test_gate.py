@@ -81,6 +81,16 @@ async def test_a_canary_that_rejects_it_stops_it_with_its_name_and_reason(fleet:
     }
 
 
+async def test_however_long_the_reason_is_the_event_has_both_ways_out(fleet: Fleet) -> None:
+    await fleet.change(NEW)
+    fleet.nodes["c1"].report("no room for a container; " * 40)
+    await fleet.look()
+    (event,) = (value for path, value in fleet.server.objects.items() if path.startswith(EVENTS))
+    remedy = str(fleet.nodes["w1"].log.of("config_stopped")[0]["remedy"])
+    assert str(event["note"]).endswith(remedy)
+    assert len(str(event["note"]).encode()) <= 1024
+
+
 async def test_to_go_back_is_to_apply_the_former_one(fleet: Fleet) -> None:
     await fleet.change(NEW)
     fleet.nodes["c1"].report("no")
