@@ -76,7 +76,7 @@ class Others:
     @classmethod
     def of_left(cls, left: Iterable[LeftAlone]) -> Self:
         """Combine containers that are left alone, each with its own CPUs."""
-        return cls.of(Other(each.name, ANYWHERE if each.cpus is None else each.cpus.mask) for each in left)
+        return cls.of(Other(each.name, _mask(each.cpus)) for each in left)
 
     def on(self, row: Row) -> tuple[str, ...]:
         """Return the names of those that may be on CPUs which this container owns."""
@@ -93,15 +93,19 @@ class Others:
         return (row.grant.exclusive.mask | row.grant.isolated.mask) & self.mask
 
 
-def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> tuple[LeftAlone, ...]:
-    """Return containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
+def _mask(cpus: CpuSet | None) -> int:
+    return ANYWHERE if cpus is None else cpus.mask
+
+
+def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> Others:
+    """Combine containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
     desired = ledger.desired()
     ours = [
-        LeftAlone(str(row.name), row.known.cpus)
+        Other(str(row.name), _mask(row.known.cpus), row.key, row.grant)
         for row in ledger.active()
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]
-    return (*ours, *left)
+    return Others.of((*ours, *Others.of_left(left).members))
 
 
 def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
@@ -147,7 +151,7 @@ class Moment:
         mems = {pool.name: pool.mems for pool in pools}
         there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
         calls = {call.row.container_id: call.text for call in unanswered}
-        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld), calls, misread)
+        return cls(ledger, failures, mems, Others.of(there), unheld, calls, misread)
 
 
 def container_view(row: Row, moment: Moment) -> ContainerView:

@@ -163,7 +163,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     left = node.drift.left()
     elsewhere = {each.name for each in left}
     moved, sitting = Others.of_left((*escaped, *left)), Others.of(late(ledger, unmet))
-    unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *escaped)))
+    unheld = unpinned(ledger, (*node.adoption.left(), *escaped))
     yield Sample(catalog.OVERCOMMITTED, rows.overcommitted)
     yield Sample(catalog.LATE, len(unmet))
     owners = rows.running_owners

@@ -15,7 +15,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.status.containers import Others, unpinned
+from cri_proxy.node.status.containers import unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.preferences import ThreadCounts
@@ -288,7 +288,7 @@ async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
     await run_with_sets(site, brings, "", "kube-system", **PRESERVE)
     owner = await site.run("owner", OWNS_2)
     row = site.row(owner.container_id("c"))
-    assert Others.of_left(unpinned(site.node.context.ledger, site.node.adoption.left())).on(row) == expected
+    assert unpinned(site.node.context.ledger, site.node.adoption.left()).on(row) == expected
 
 
 async def test_annotations_are_parsed_once_for_all_containers_of_all_pods_that_have_them(site: Site) -> None:

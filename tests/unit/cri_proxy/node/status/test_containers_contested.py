@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from cri_proxy.node.status.containers import ANYWHERE, Other, Others, late, unpinned
 from cri_proxy.node.sync.adoption import LeftAlone
 from policies.base import ContainerKey, CpuKind
+from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import ledger_with, row
 
 OWNER = row("a", owned="2-3", acknowledged="2-3")
+MATE = row("b", owned="2-3", acknowledged="2-3")
 
 
 def test_whoever_runs_anywhere_or_on_such_a_cpu_is_named() -> None:
@@ -33,7 +35,17 @@ def test_a_preserved_container_counts_with_the_cpus_that_it_brought() -> None:
     preserved = row("p", acknowledged="1-3")
     preserved = replace(preserved, grant=replace(preserved.grant, kind=CpuKind.PRESERVE))
     left = LeftAlone("default/old/c", None)
-    assert unpinned(ledger_with(OWNER, preserved), [left]) == (LeftAlone("default/pod-1/p", CpuSet.parse("1-3")), left)
+    found = unpinned(ledger_with(OWNER, preserved), [left])
+    assert [(each.name, each.mask) for each in found.members] == [("default/pod-1/p", 0b1110), (left.name, ANYWHERE)]
+    assert [(each.key, each.grant) for each in found.members] == [(preserved.key, preserved.grant), (None, None)]
+    assert found.on(OWNER) == ("default/pod-1/p", "default/old/c")
+
+
+def test_containers_that_share_their_pods_cpus_have_nothing_to_fear_from_each_other() -> None:
+    owner, mate = (replace(each, grant=replace(each.grant, share=PodShare(cpu_mcpu=2000))) for each in (OWNER, MATE))
+    others = Others.of((Other(str(mate.name), ANYWHERE, mate.key, mate.grant), Other("default/old/c", ANYWHERE)))
+    assert others.on(owner) == ("default/old/c",)
+    assert others.on(OWNER) == ("default/pod-1/b", "default/old/c")  # whose CPUs are its own
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(-1, 255))), st.integers(0, 255))
