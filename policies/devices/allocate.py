@@ -64,7 +64,7 @@ class DeviceAllocation:
 
 @dataclass(frozen=True, slots=True)
 class CannotAllocate:
-    """Why the devices cannot be had: a sentence that names what is missing, and where."""
+    """Why the devices cannot be granted: a sentence that names what is missing, and where."""
 
     problem: str
 

@@ -1,7 +1,7 @@
-"""Offer the NUMA nodes on which a container's devices can be had: hints to merge with those for CPUs and memory.
+"""Offer the NUMA nodes on which a container's devices are available: hints to merge with those for CPUs and memory.
 
 A set of nodes is offered when the whole request, all types together, can be met by devices on it. A device whose node
-is not known can be had with any set.
+is not known is available with any set.
 """
 
 from collections.abc import Mapping, Sequence

@@ -51,7 +51,7 @@ class DeviceProvider:
         return {resource: self._preferred(request, self._hints(request)) for resource, request in self.requests.items()}
 
     def without_preference(self, offers: Mapping[str, Hints]) -> tuple[str, ...]:
-        """Return the resources of these offers of which no hint is preferred: none of the preferred sets can be had."""
+        """Return the resources of these offers without a preferred hint: none of the preferred sets is possible."""
         asked = (resource for resource, request in self.requests.items() if request.preferred_sets is not None)
         return tuple(name for name in asked if offers[name] and not any(h.preferred for h in offers[name] or ()))
 

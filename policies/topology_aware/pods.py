@@ -59,7 +59,7 @@ class PodDecisions:
     def _missed(self, held: Allocations, arrival: Arrival) -> Rejected | None:
         """Return why a new container cannot have all CPUs of its claim, where others of its pod have a part of them.
 
-        Those had all of them before, and keep what can be had.
+        Those had all of them before, and keep those that are available.
         """
         claim, sharers = arrival.request.claim, arrival.sharers
         is_new = held.get(arrival.request.container) is None

@@ -39,8 +39,8 @@ from policies.topology_aware.pod_view import PodView
 from policies.topology_aware.pods import PodDecisions
 from policies.topology_aware.reasons import kept_note
 from policies.topology_aware.rebalance import better_places
+from policies.topology_aware.supply.exclusive_problems import not_exclusive
 from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
-from policies.topology_aware.supply.not_exclusive import not_exclusive
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

@@ -154,7 +154,7 @@ class _Reinstatement:
             self._unplaced[keep.container] = short
 
     def _of_what_is_left(self, request: Request) -> tuple[Request, Reason | None]:
-        """Return the request with what can be had of its claim, and why that is not all; of all or nothing as it is."""
+        """Return the request with the available CPUs of its claim, and why not all; of all or nothing as it is."""
         claim = request.claim
         if claim is None:
             return request, None

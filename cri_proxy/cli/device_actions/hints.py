@@ -1,4 +1,4 @@
-"""``cri-proxy devices hints``: print the NUMA nodes on which the devices of a request can be had."""
+"""``cri-proxy devices hints``: print the NUMA nodes on which the devices of a request are available."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -163,7 +163,7 @@ class DevicePlugin:
     async def serve(self, stop: asyncio.Event, reload: asyncio.Event) -> None:
         """Serve until ``stop`` is set; read the sources again whenever ``reload`` is.
 
-        Raises ConfigError where there is no usable source at the start, or a socket cannot be had.
+        Raises ConfigError where there is no usable source at the start, or a socket cannot be bound.
         """
         found = await asyncio.to_thread(self._settings.sources.read)
         for problem in found.problems:

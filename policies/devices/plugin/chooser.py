@@ -119,7 +119,7 @@ class CostChooser:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChooser:
-    """Prefers the best partition of GPUs that can be had; where none can, what ``otherwise`` prefers."""
+    """Prefers the best partition of GPUs that is free; where none is, what ``otherwise`` prefers."""
 
     minors: Mapping[str, int]
     rule: PartitionRule

@@ -14,19 +14,19 @@ _SHOWN: Final = 4  # owners in a sentence
 
 
 def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
-    """The container has the CPUs that the other allocator chose, or what can be had of them."""
+    """The container has the CPUs that the other allocator chose, or those of them that are available."""
     text = f"{are('CPU', grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
     return Reason(ReasonCode.CLAIMED, text)
 
 
 def cut(claim: CpuClaim, left: CpuSet) -> Reason:
-    """A container that exists keeps what can be had of its claim."""
+    """A container that exists keeps the available CPUs of its claim."""
     text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {are('CPU', claim.cpus - left)} not available"
     return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {numbered('CPU', left)} until they are")
 
 
 def came_back(claim: CpuClaim, back: CpuSet) -> Reason:
-    """CPUs of a claim that could not be had can be had again."""
+    """CPUs of a claim that were not available are available again."""
     return Reason(ReasonCode.CLAIM_CUT, f"{are('CPU', back)} available again, of those that {claim.source} claims")
 
 

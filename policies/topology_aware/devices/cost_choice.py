@@ -70,7 +70,7 @@ class DeviceStock:
         self.free: Final = _each_once(self._joined, self.wanted, found)
 
     def lacking(self) -> Rejected | None:
-        """Return why these devices cannot be had, wherever the container is placed."""
+        """Return why these devices cannot be granted, wherever the container is placed."""
         for amount in self.wanted:
             if amount.kind not in self.catalog.devices:
                 return Rejected(reasons.unknown(amount.kind, self.catalog.devices))

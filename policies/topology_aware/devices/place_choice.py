@@ -70,7 +70,7 @@ class PlaceSearch:
         return attempt, attempt.run()
 
     def lacking(self) -> Rejected | None:
-        """Return why these devices cannot be had, wherever the container is placed."""
+        """Return why these devices cannot be granted, wherever the container is placed."""
         found = self._anywhere[1]
         return self._refused(found) if isinstance(found, CannotAllocate) else None
 

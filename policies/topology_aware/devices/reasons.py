@@ -215,7 +215,7 @@ def read(warnings: Sequence[str]) -> Reason:
 
 
 def refused(problem: str, kinds: Iterable[str] = (), claims: Collection[DeviceClaim] = ()) -> Reason:
-    """The devices cannot be had; ``problem`` says what is missing, and where. Then who holds devices of these types."""
+    """The devices cannot be granted: ``problem`` is what is missing, and where. Then the holders of these types."""
     wanted = frozenset(kinds)
     held = _holders_text(claim for claim in claims if claim.device.kind in wanted)
     return Reason(ReasonCode.ALLOCATION_REFUSED, f"{problem}; held: {held}" if held else problem)
@@ -224,7 +224,7 @@ def refused(problem: str, kinds: Iterable[str] = (), claims: Collection[DeviceCl
 def outside(
     problem: str, alignment: Alignment, kinds: Iterable[str] = (), claims: Collection[DeviceClaim] = ()
 ) -> Reason:
-    """The devices cannot be had on the nodes that the container is kept within. Then who keeps others from devices."""
+    """The devices cannot be granted on the nodes that it is kept within. Then who keeps others from devices."""
     text = f"{problem}; its topology policy keeps it on {nodes_of(alignment)}"
     wanted = frozenset(kinds)
     held = _holders_text(claim for claim in claims if claim.device.kind in wanted and claim.device.exclusive)

@@ -36,4 +36,5 @@ def test_a_line_that_names_no_policy_is_an_error(path: str) -> None:
 
 
 def test_the_options_of_a_policy_stand_under_its_name_in_camel_case() -> None:
-    assert [policy.group for policy in POLICIES] == ["topologyAware", "none"]
+    assert {policy.name: policy.group for policy in POLICIES}["topology-aware"] == "topologyAware"
+    assert all(policy.group.casefold() == policy.name.replace("-", "") for policy in POLICIES)

@@ -20,7 +20,7 @@ from cri_proxy.errors import StoreError
 PATH = Path("/etc/cri-proxy")
 KEPT = KnownGood(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt", "ab" * 32, 1_700_000_000.25)
 
-# What numbers and the options that read their text themselves may hold; the others are told by their type.
+# What the options that read their text themselves may hold, and odd numbers; the others are told by their type.
 TEXTS: dict[str, tuple[str, ...]] = {
     "availableResources.cpu": ("cpuset:0-3,8", "exclude-cpuset:0", "/kubepods", "kubepods/x"),
     "reservedResources.cpu": ("750m", "2", "cpuset:0", "exclude-cpuset:4-5"),
@@ -56,8 +56,10 @@ TEXTS: dict[str, tuple[str, ...]] = {
 
 
 def texts(known: Known) -> st.SearchStrategy[str]:
-    if known.option.read is not None or known.type in (int, float):
+    if known.option.read is not None or known.key in TEXTS:
         return st.sampled_from(TEXTS[known.key])
+    if known.type in (int, float):
+        return st.sampled_from((str(known.option.least), str(known.option.most or known.option.least + 7)))
     if known.type is bool:
         return st.sampled_from(("true", "false"))
     return st.sampled_from(known.choices) if known.choices else st.text()

@@ -4,8 +4,9 @@ import pytest
 
 from cri_proxy.inventory.file import DIALECT, read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 
+TYPES = ", ".join(DEVICE_TYPES)
 NO_ADDRESS = "expected a PCI address like 0000:3b:00.0"
 DEVICE_OBJECT = """\
 apiVersion: scheduling.koordinator.sh/v1alpha1
@@ -134,14 +135,14 @@ def test_koordinators_object_is_read_as_it_is() -> None:
             "gpu: [{minor: 0, resources: {gpu-memroy: 80Gi}}]",
             "node.yaml:1: gpu 0.resources: unknown key 'gpu-memroy'; did you mean gpu-memory?",
         ),
-        ("kind: Pod", "node.yaml:1: kind: expected Device with spec.devices, or lists gpu, rdma, fpga, nic, got 'Pod'"),
+        ("kind: Pod", f"node.yaml:1: kind: expected Device with spec.devices, or lists {TYPES}, got 'Pod'"),
         (
             "kind: Device\nspec: {devices: [{minor: 0}]}",
-            "node.yaml:2: spec.devices: type is missing; give one of gpu, rdma, fpga, nic",
+            f"node.yaml:2: spec.devices: type is missing; give one of {TYPES}",
         ),
         (
             "kind: Device\nspec: {devices: [{type: npu}]}",
-            "node.yaml:2: type: expected one of gpu, rdma, fpga, nic, got 'npu'; did you mean gpu?",
+            f"node.yaml:2: type: expected one of {TYPES}, got 'npu'; did you mean gpu?",
         ),
     ],
 )

@@ -3,7 +3,14 @@ import json
 import pytest
 
 from policies.device_grants import ExclusivePolicy
-from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, AnnotationError, read_annotations
+from policies.devices import (
+    ALLOCATE_HINT,
+    DEVICE_TYPES,
+    JOINT_ALLOCATE,
+    PARTITION_SPEC,
+    AnnotationError,
+    read_annotations,
+)
 from policies.devices.annotations import (
     AllocateStrategy,
     DeviceAnnotations,
@@ -12,6 +19,8 @@ from policies.devices.annotations import (
     PartitionSpec,
     RequiredScope,
 )
+
+TYPES = ", ".join(DEVICE_TYPES)
 
 
 def test_other_annotations_are_left_alone() -> None:
@@ -69,10 +78,10 @@ def test_a_partition_spec_says_which_partitions_will_do() -> None:
         (
             JOINT_ALLOCATE,
             "{}",
-            "the annotation: deviceTypes is missing; give a list of gpu, rdma, fpga, nic, the primary type first",
+            f"the annotation: deviceTypes is missing; give a list of {TYPES}, the primary type first",
         ),
-        (JOINT_ALLOCATE, '{"deviceTypes": ["npu"]}', "deviceTypes: expected one of gpu, rdma, fpga, nic, got 'npu'"),
-        (JOINT_ALLOCATE, '{"deviceTypes": [""]}', "deviceTypes: expected one of gpu, rdma, fpga, nic, got ''"),
+        (JOINT_ALLOCATE, '{"deviceTypes": ["npu"]}', f"deviceTypes: expected one of {TYPES}, got 'npu'"),
+        (JOINT_ALLOCATE, '{"deviceTypes": [""]}', f"deviceTypes: expected one of {TYPES}, got ''"),
         (
             JOINT_ALLOCATE,
             '{"deviceTypes": ["gpu"], "requiredScope": "SameNode"}',
