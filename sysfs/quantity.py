@@ -14,7 +14,7 @@ _FACTORS = (
     | {suffix + "i": (1024**power, 1) for power, suffix in enumerate("KMGTPE", 1)}
 )
 MAX_LENGTH = 64
-_BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+BINARY_UNITS = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 class QuantityError(ValueError):
@@ -52,7 +52,7 @@ def bytes_text(count: int) -> str:
     >>> bytes_text(100 * 1024**2), bytes_text(1500), bytes_text(64 << 10)
     ('100Mi', '1500', '64Ki')
     """
-    for size, unit in _BINARY:
+    for size, unit in BINARY_UNITS:
         if count and count % size == 0:
             return f"{count // size}{unit}"
     return str(count)

@@ -8,6 +8,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Self
 
@@ -130,33 +131,34 @@ def read_archive(path: Path) -> dict[str, MemoryTree]:
     left out. Raises MachineSourceError.
     """
     found: dict[str, _Members] = {}
-    mode = next(mode for suffix, mode in _MODES.items() if path.name.endswith(suffix))
-    try:
-        with tarfile.open(path, mode, tarinfo=_Header, encoding="utf-8", errors="replace") as archive:
-            _read_members(archive, found)
-    except FileNotFoundError:
-        raise MachineSourceError(str(path), "no such file") from None
-    except _DAMAGE as error:
-        raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
+    with _opened(path) as archive:
+        _read_members(archive, found)
     # Empty directories alone are no tree.
     return {root: MemoryTree(*members) for root, members in sorted(found.items()) if members[0] or members[1]}
 
 
 def read_member(path: Path, name: str, most_bytes: int) -> bytes | None:
     """Return the content of one file of an archive, None where it has none. Raises MachineSourceError."""
+    with _opened(path) as archive:
+        for member in _headers(archive):
+            if _clean(member.name) == name and member.isreg() and (file := archive.extractfile(member)):
+                if member.size > most_bytes:
+                    raise MachineSourceError(str(path), f"{name} has more than {most_bytes} bytes")
+                return file.read(most_bytes)
+    return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open an archive; what is wrong with it becomes a MachineSourceError."""
     mode = next(mode for suffix, mode in _MODES.items() if path.name.endswith(suffix))
     try:
         with tarfile.open(path, mode, tarinfo=_Header, encoding="utf-8", errors="replace") as archive:
-            for member in _headers(archive):
-                if _clean(member.name) == name and member.isreg() and (file := archive.extractfile(member)):
-                    if member.size > most_bytes:
-                        raise MachineSourceError(str(path), f"{name} has more than {most_bytes} bytes")
-                    return file.read(most_bytes)
+            yield archive
     except FileNotFoundError:
         raise MachineSourceError(str(path), "no such file") from None
     except _DAMAGE as error:
         raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
-    return None
 
 
 def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 from policies.devices.costs import CostError, ranges_of, type_of
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.quantity import BINARY_UNITS
 from sysfs.text import numbered
-
-_UNITS = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def cpu_text(mcpu: int) -> str:
@@ -26,7 +25,7 @@ def about_bytes_text(count: int) -> str:
     >>> about_bytes_text(16 << 30), about_bytes_text(16_634_118_144), about_bytes_text(0)
     ('16Gi', '15.5Gi', '0')
     """
-    for size, unit in _UNITS:
+    for size, unit in BINARY_UNITS:
         if abs(count) >= size:
             return f"{count / size:.3g}{unit}" if abs(count) < 1000 * size else f"{count // size}{unit}"
     return str(count)
