@@ -16,7 +16,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What keeps a container from CPUs of its own: a ``code`` of a bounded set, a sentence, and what to change."""
+    """A reason against CPUs of a container's own: a ``code`` of a bounded set, a sentence, and what to change."""
 
     code: str
     text: str

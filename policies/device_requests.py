@@ -15,7 +15,7 @@ class DeviceAmount:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAsk:
-    """What a container asks for: whole devices by the types of cost files, and amounts by resources of the inventory.
+    """The devices that it asks for: whole ones by the types of cost files, and amounts by resources of the inventory.
 
     ``annotations`` are those of the pod that say how the amounts are allocated (``policies.devices.annotations``). All
     are sorted by name.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # loaded late, by ``machine_of``
 
 T = TypeVar("T")
 OptionsOf = argparse.ArgumentParser | argparse._ArgumentGroup
-"""What options are added to: a parser, or a group of one."""
+"""The receiver of options: a parser, or a group of one."""
 ROOT: Final = Path("/")
 _MACHINE: Final = (
     "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], a description, or a name of "

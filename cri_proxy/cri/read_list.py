@@ -22,7 +22,7 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Items(Generic[T]):
-    """What was taken of the items of a list that can be read, and how many cannot."""
+    """The items of a list that can be read, and how many cannot."""
 
     readable: tuple[T, ...]
     unreadable: int = 0

@@ -99,7 +99,7 @@ INVENTORY_FILE: Final = FilesKind(
 
 @dataclass(frozen=True, slots=True)
 class ReadDevices:
-    """What both kinds of files say at one moment."""
+    """The content of both kinds of files at one moment."""
 
     costs: InForce[Inventory]
     listed: InForce[DeviceInventory]
@@ -121,7 +121,7 @@ class DeviceSources:
         self._inventory = EMPTY_INVENTORY
         self._disagreements: tuple[str, ...] = ()
         self.registered: tuple[RegisteredDevice, ...] = ()
-        """What plugins have registered with the kubelet, as far as it is known."""
+        """The devices that plugins have registered with the kubelet, as far as they are known."""
 
     async def begin(self) -> None:
         """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""

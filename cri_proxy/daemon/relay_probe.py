@@ -54,7 +54,7 @@ async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
 
 @dataclass(eq=False)
 class RelayProbe:
-    """What the watchdog asks: whether a restart would help. One makes want of CPU time worse.
+    """The question of the watchdog: whether a restart would help. One makes want of CPU time worse.
 
     It probes by ``works`` (``relay_works``); ``waited`` are the seconds that this thread has waited for a CPU.
     """

@@ -26,7 +26,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FileChange(StrEnum):
-    """What became of a file."""
+    """The change of a file."""
 
     WRITTEN = "written"
     UNCHANGED = "unchanged"

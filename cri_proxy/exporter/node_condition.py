@@ -26,7 +26,7 @@ _MESSAGE_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class ConditionText:
-    """What the condition says."""
+    """The content of the condition."""
 
     is_ready: bool
     reason: str

@@ -144,7 +144,7 @@ def _token(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
-    """What came of one of several calls: a result, or why there is none."""
+    """The outcome of one of several calls: a result, or why there is none."""
 
     result: T | None
     problem: str = ""

@@ -58,7 +58,7 @@ class Stream(ByteSource, ByteSink, Protocol):
 
 
 class Guard(Protocol):
-    """What clients on TCP go through first (``http.tls``)."""
+    """The check that clients on TCP pass first (``http.tls``)."""
 
     async def load(self) -> str:
         """Get ready; return why that is not possible, else ''."""

@@ -72,7 +72,7 @@ class Secrets:
 
 
 class TlsGuard:
-    """What clients on TCP go through first. The files are read again every ten seconds, on a thread.
+    """The check that clients on TCP pass first. The files are read again every ten seconds, on a thread.
 
     Where they cannot be used as they are now, what was read last stays in force. ``on_problem`` is called with why, and
     with '' once they can.

@@ -1,4 +1,4 @@
-"""What files of a directory say, each parsed again when it changes. Reads files: not on the loop."""
+"""The content of a directory's files, each parsed again when it changes. Reads files: not on the loop."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path

@@ -16,7 +16,7 @@ EMPTY: Final = "is empty: it is being written, or the disk is full; write {} if 
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[T]):
-    """What files say together; ``files`` by name."""
+    """The joined content of files; ``files`` by name."""
 
     content: T
     files: tuple[JudgedFile, ...] = ()

@@ -97,7 +97,7 @@ class FilesInForce(Generic[T]):
 
     @property
     def content(self) -> T:
-        """What is in force."""
+        """The content in force."""
         return self._now.judged.content
 
     @property

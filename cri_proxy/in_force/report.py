@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FileState(StrEnum):
-    """What counts of a file: its present content, its last good one, or nothing."""
+    """The content of a file that counts: its present content, its last good one, or nothing."""
 
     IN_FORCE = "in_force"
     KEPT = "kept"

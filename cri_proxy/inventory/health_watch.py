@@ -23,7 +23,7 @@ Note = Callable[..., object]
 
 
 class HealthWatch:
-    """What was reported last. ``problem`` is why that is not what would be reported now, '' = it is."""
+    """The last report. ``problem`` is why that is not what would be reported now, '' = it is."""
 
     def __init__(self, source: Callable[[], HealthSource], files: FileCalls, note: Note) -> None:
         """``source`` returns who is asked, which may change. Nothing is asked yet."""

@@ -35,7 +35,7 @@ _PART: Final = re.compile(r"::\d+$|(?<=\d)-\d+$", re.ASCII)
 
 
 class RegisteredDevices:
-    """What the kubelet last said of its plugins' devices; nothing before its first answer."""
+    """The kubelet's last answer about its plugins' devices; nothing before the first."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ Zone = dict[str, Plain]
 
 @dataclass(frozen=True, slots=True)
 class TopologySnapshot:
-    """What is written: the grants that count under the policy in force, and the pods that are here.
+    """The content of the object: the grants that count under the policy in force, and the pods that are here.
 
     Two are equal where the ledger was at the same ``ledger_version``. ``single_node``: a container that owns CPUs is
     refused rather than spread over NUMA nodes. ``digest`` is that of the configuration, '' without a file.

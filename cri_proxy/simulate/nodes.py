@@ -28,7 +28,7 @@ class MovedInFleet:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """What a new configuration changes on one node; ``problem`` is why it is refused there, or not read.
+    """The changes by a new configuration on one node; ``problem`` is why it is refused there, or not read.
 
     ``moved`` have other CPUs of their own, another pool or other memory; ``narrowed`` counts others whose CPUs change.
     """
@@ -88,7 +88,7 @@ async def _change(captured: CapturedNode, options: Mapping[str, object], found: 
 
 
 Held = Mapping[ContainerKey, tuple[Grant, Pinning]]
-"""What containers hold, and where they are pinned by that."""
+"""The grants of containers, and where they are pinned by them."""
 
 
 def held_on(node: SimulatedNode) -> Held:

@@ -38,7 +38,7 @@ _NOTHING_KEPT: Final[Mapping[DeviceKey, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class DeviceQuestion:
-    """What a container asks for: amounts by full resource name, and the annotations of its pod.
+    """The request of a container: amounts by full resource name, and the annotations of its pod.
 
     ``node_labels`` stand beside those of the inventory, and come first. ``spreads``: shares of GPUs are given of those
     least in use, not of those most in use.

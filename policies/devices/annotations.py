@@ -37,7 +37,7 @@ _MAX_CHOSEN: Final = 256  # of a type; each one is looked up in the inventory by
 
 
 class AllocateStrategy(StrEnum):
-    """What the amount of a request means. DEFAULT: an amount of one device, or 100 for each of several."""
+    """The meaning of the amount of a request. DEFAULT: an amount of one device, or 100 for each of several."""
 
     DEFAULT = ""
     APPLY_FOR_ALL = "ApplyForAll"
@@ -136,7 +136,7 @@ class AllocatedDevice:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnnotations:
-    """What the annotations of a pod say about devices; ``warnings`` are sentences for its owner.
+    """The annotations of a pod about devices; ``warnings`` are sentences for its owner.
 
     ``allocated`` are the devices that were chosen for it, None where none were.
     """

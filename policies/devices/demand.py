@@ -32,7 +32,7 @@ class DemandError(PolicyBaseError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceDemand:
-    """What is asked of one type: ``count`` devices, each with these units.
+    """The demand for one type: ``count`` devices, each with these units.
 
     ``units`` are of the core of a GPU, of the whole of other devices; None: a GPU of which only memory is asked. Of a
     GPU's memory either ``memory_units`` or ``memory_bytes`` are asked, or neither. ``resources`` are the amounts of

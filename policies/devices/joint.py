@@ -46,7 +46,7 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class JointPart:
-    """What is taken of a type: ``count`` devices out of one of the ``sets``."""
+    """The devices to take of a type: ``count`` devices out of one of the ``sets``."""
 
     kind: str
     count: int
@@ -92,7 +92,7 @@ class JointChoice:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """What makes one choice better than another, wherever its devices are: lower is better."""
+        """The rank of a choice, wherever its devices are: lower is better."""
         return not self.partition, self.by_score, int(self.closeness), -(self.link_score or 0)
 
 

@@ -16,7 +16,7 @@ from policies.devices.links import LinkMatrix
 from sysfs.cpuset import NodeSet, gathered
 
 VF_UNITS: Final = 1
-"""What a virtual function takes of its device, as in Koordinator's examples: no one else gets the whole device."""
+"""The units that a virtual function takes, as in Koordinator's examples: no one else gets the whole device."""
 
 GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
 """The resource that says how many bytes of memory a GPU has."""
@@ -187,7 +187,7 @@ class DeviceInventory:
 
     @property
     def statements(self) -> tuple[tuple[Statement, ...], ...]:
-        """What sources state of each device, which equal inventories may have from other lines."""
+        """The statements of sources about each device, which equal inventories may have from other lines."""
         return tuple(device.statements for device in self.devices)
 
     def of(self, kind: str) -> tuple[InventoryDevice, ...]:

@@ -15,7 +15,7 @@ _FIELD_BITS: Final = 20  # of each sum: more devices than a node can have
 
 @dataclass(frozen=True, slots=True)
 class GroupOffer:
-    """What a PCIe group offers. Groups of the same ``node`` stand beside each other.
+    """The offer of a PCIe group. Groups of the same ``node`` stand beside each other.
 
     From ``least`` to ``most`` devices are taken. ``far`` and ``unmatched`` are the costs of each device that is taken.
     ``gives`` is what taking any of them adds to the needs, ``node_gives`` what the first device on its node adds.

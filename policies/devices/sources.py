@@ -222,7 +222,7 @@ class JoinedDevices:
 
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
-        """What is listed as two devices, and what sources state differently of one: a sentence each."""
+        """Devices that are listed as two, and statements of sources that differ: a sentence each."""
         return (*self._joined.problems, *(text for piece in self.pieces for text in self._disagreements(piece)))
 
     def _disagreements(self, piece: Piece) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What containers hold of the devices, and what is thereby left for others."""
+"""The use of devices by containers, and the rest that it leaves to others."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from policies.devices.resources import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WH
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What is taken of one device: units of the core (of the whole, if it is no GPU) and of the memory, and VFs."""
+    """The use of one device: units of the core (of the whole, if it is no GPU) and of the memory, and VFs."""
 
     units: int = 0
     memory: Fraction = Fraction(0)

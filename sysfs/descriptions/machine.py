@@ -93,7 +93,7 @@ DEVICE = Table(_ListedDevice)
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What a description says."""
+    """The content of a description."""
 
     packages: int = keyed(_COUNT, "how many; default 1, as of the next four", 1)
     dies: int = keyed(_COUNT, "in each package", 1)

@@ -16,7 +16,7 @@ class DocumentValue:
 
     __slots__ = ("_refusal", "_value")
     expected: ClassVar[tuple[str, str, str]] = ("a text or number", "a list", "a mapping")
-    """What a scalar, a list and a mapping are called in errors."""
+    """The names of a scalar, a list and a mapping in errors."""
 
     def __init__(self, value: object, refusal: Callable[[str], Exception] = ValueError) -> None:
         """``refusal`` makes the error of a problem."""

@@ -16,7 +16,7 @@ SHARED, RESERVED, ISOLATED, UNAVAILABLE, OFFLINE, MANY = "·", "r", "i", "-", "x
 LETTERS: Final = "".join(
     c for c in ascii_uppercase + ascii_lowercase + digits if c not in {RESERVED, ISOLATED, OFFLINE}
 )
-"""What owners are shown as, in this order; those beyond them are all shown as MANY."""
+"""The letters of owners, in this order; those beyond them are all shown as MANY."""
 
 _MEANINGS = ((RESERVED, "reserved"), (ISOLATED, "isolated, free"), (UNAVAILABLE, "not available"), (OFFLINE, "offline"))
 _BETWEEN_NODES = "    "

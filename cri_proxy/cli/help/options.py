@@ -15,7 +15,7 @@ _CHOICES: Final = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
 
 
 class Takes(StrEnum):
-    """What a shell completes after an option, or as an argument."""
+    """The words that a shell completes after an option, or as an argument."""
 
     NOTHING = "nothing"  # a flag
     WORDS = "words"  # one of a few words

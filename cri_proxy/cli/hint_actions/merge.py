@@ -21,7 +21,7 @@ read_node_count: Final = between(1, MAX_NODE + 1)
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What is to be merged."""
+    """The hints to merge."""
 
     nodes: Nodes
     offers: tuple[Offers, ...]

@@ -11,7 +11,7 @@ from sysfs.documents.table import Form, KeyRow, Table
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """What one resource is read within: the mask of the machine's nodes, and the nodes of the devices read so far."""
+    """The frame of one resource: the mask of the machine's nodes, and the nodes of the devices read so far."""
 
     machine: int
     nodes: dict[str, int | None] = field(default_factory=dict)

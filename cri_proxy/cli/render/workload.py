@@ -17,7 +17,7 @@ _PODS_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class _Fate:
-    """What became of a container, apart from where it is; ``why`` are sentences."""
+    """The outcome of a container, apart from where it is; ``why`` are sentences."""
 
     name: str
     outcome: str

@@ -1,4 +1,4 @@
-"""What has changed between two statuses, as sentences; print a line for each as they come."""
+"""The changes between two statuses, as sentences; print a line for each as they come."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from cri_proxy.node.status.model import ContainerView, StatusView
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What has happened to ``container``, as ``namespace/pod/name``; '' = to the node."""
+    """A change of ``container``, as ``namespace/pod/name``; '' = to the node."""
 
     container: str
     text: str

@@ -17,7 +17,7 @@ _ANY: Final = StatusFilter()
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a terminal shows: filter and shape of the tree, the line at the top, the container under the cursor.
+    """The content of a terminal: filter and shape of the tree, the line at the top, the container under the cursor.
 
     ``typed`` is a filter that is being typed, None = none is. ``page`` are lines shown instead, as of ``explain``,
     ``asks_about`` is the container whose page is wanted. ``changed_at`` are containers with the time of their change.

@@ -42,7 +42,7 @@ _HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """What files of the node tell; all of it blocks.
+    """The files of the node about its devices; all of it blocks.
 
     ``declared`` returns those of these CDI names that a specification declares, ``functions`` the PCI functions at
     these addresses, ``proofs`` the hardware behind these CDI names.

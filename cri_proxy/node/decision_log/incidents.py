@@ -12,7 +12,7 @@ KEPT: Final = 256
 
 
 class IncidentKind(StrEnum):
-    """What happened to a container, or to a pod before it had one."""
+    """The kind of an event of a container, or to a pod before it had one."""
 
     REFUSED = "refused"  # it was not created
     OVERCOMMITTED = "overcommitted"  # it was created, with no CPU time booked for what it asks for
@@ -36,7 +36,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentsAnswer:
-    """What the admin socket answers: the newest ``incidents`` of this node, oldest first.
+    """The answer of the admin socket: the newest ``incidents`` of this node, oldest first.
 
     ``began_seconds`` tells one process of the daemon from the next, whose numbers begin again.
     """

@@ -22,7 +22,7 @@ class ManagerWatch:
         self._warn = warn
         self._files = files
         self.caller_warning = ""
-        """What is to be said of calls that carried CPUs, '' = none has, or they have ended."""
+        """The warning about calls that carried CPUs, '' = none has, or they have ended."""
         self._has_carried = False  # a call carried CPUs since the last look
         self.found = KubeletManagers()
 

@@ -85,7 +85,7 @@ class ExplainView:
 
 @dataclass(frozen=True, slots=True)
 class EventView(ContainerName):
-    """What has happened to a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
+    """An event of a container, or without names to the node: ``what`` is a code, ``text`` a sentence.
 
     ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once).
     """

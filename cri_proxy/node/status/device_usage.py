@@ -1,4 +1,4 @@
-"""What containers hold of each device of the inventory, and what is amiss with it."""
+"""The use of each device of the inventory by containers, and devices with too many holders."""
 
 from collections.abc import Sequence
 from fractions import Fraction

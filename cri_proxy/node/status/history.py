@@ -1,4 +1,4 @@
-"""What has happened on a node since a moment, by its records of decisions and the containers that have ended. Pure."""
+"""The events of a node since a moment, by its records of decisions and the containers that have ended. Pure."""
 
 from collections.abc import Iterable, Iterator
 

@@ -9,7 +9,7 @@ from cri_proxy.simulate.plan.result import PlanResult
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between two plans: a figure, or a container with its place, '' where it has none."""
+    """A difference between two plans: a figure, or a container with its place, '' where it has none."""
 
     what: str
     first: str

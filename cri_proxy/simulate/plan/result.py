@@ -146,7 +146,7 @@ class PlanResult:
 
     @property
     def badness(self) -> tuple[int, ...]:
-        """What makes one order worse than another: refusals, then spans of packages and nodes, far memory, moves."""
+        """The figures by which orders are compared: refusals, then spans of packages and nodes, far memory, moves."""
         spans = self.spans
         return self.refused_pods, spans["packages"], spans["nodes"], self.far_memory, self.moves
 

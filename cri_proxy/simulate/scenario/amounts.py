@@ -50,7 +50,7 @@ _CPU, _MEMORY, _HUGE_PAGES = scalar(parse_mcpu), scalar(parse_bytes), form(_huge
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a container requests, as the scenario says; None = not given."""
+    """The requests of a container by the scenario; None = not given."""
 
     cpu_mcpu: int | None = keyed(_CPU, "request and limit alike; in a Burstable pod the request", None, name="cpu")
     cpu_request_mcpu: int | None = keyed(_CPU, "instead of `cpu`", None, name="cpu_request")

@@ -16,7 +16,7 @@ from policies.devices.costs import NO_DEVICES, Inventory
 
 @dataclass(frozen=True, slots=True)
 class ListedDevices:
-    """What files of a node list: the costs of devices, None = no file, and the inventory."""
+    """The content of a node's files: the costs of devices, None = no file, and the inventory."""
 
     costs: CostText | None = None
     inventory: DeviceInventory = EMPTY_INVENTORY

@@ -1,4 +1,4 @@
-"""What the devices of an inventory cost on one machine: to parts of its CPUs, and to each other."""
+"""The costs of an inventory's devices on one machine: to parts of its CPUs, and to each other."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -44,7 +44,7 @@ class DeviceCatalog:
 
     @cached_property
     def _profiles(self) -> Mapping[int, tuple[int, ...]]:
-        """What each CPU costs each group of devices."""
+        """The cost of each CPU for each group of devices."""
         known: dict[str, tuple[int, ...]] = {}
         for i, group in enumerate(self._table.groups):
             if group.kind == CPU_TYPE:
@@ -96,7 +96,7 @@ class DeviceCatalog:
 
     @cached_property
     def _to_devices(self) -> tuple[tuple[int, ...], ...]:
-        """What the CPUs of each part cost each group of devices, on average, rounded down."""
+        """The cost of the CPUs of each part for each group of devices, on average, rounded down."""
         return tuple(_mean([self._profiles[cpu] for cpu in part]) for part in self._members)
 
     def _between_parts(self, one: int, other: int) -> int:

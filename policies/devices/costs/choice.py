@@ -41,7 +41,7 @@ class SelectOptions:
 
 @dataclass(frozen=True, slots=True)
 class CostTerm:
-    """What the pairs of a set between two types, or within one, cost together."""
+    """The cost of the pairs of a set between two types, or within one, together."""
 
     types: tuple[str, str]
     pairs: int

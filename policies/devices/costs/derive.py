@@ -15,7 +15,7 @@ _SHARED_LEVELS = (SAME_NODE, SAME_L3, SAME_L2, SAME_CORE)
 
 @dataclass(frozen=True, slots=True)
 class DeviceCosts:
-    """What a device costs to reach: CPUs and memory nodes by number, other PCI devices by address; all 0 to 100."""
+    """The costs of reaching a device: CPUs and memory nodes by number, other PCI devices by address; all 0 to 100."""
 
     cpus: Mapping[int, int]
     memory_nodes: Mapping[int, int]

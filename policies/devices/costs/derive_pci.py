@@ -1,4 +1,4 @@
-"""What one PCI device of a machine costs another, by the bridges between them and their NUMA nodes."""
+"""The costs between PCI devices of a machine, by the bridges between them and their NUMA nodes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

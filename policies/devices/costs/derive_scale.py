@@ -1,4 +1,4 @@
-"""What one place of a machine costs another: the scale of derived costs, from 0 (a shared core) to 100.
+"""The costs between places of a machine: the scale of derived costs, from 0 (a shared core) to 100.
 
 Two CPUs, a CPU and memory, or a device and either cost the more, the higher the level is that they share. Between NUMA
 nodes the cost grows with the distance that the firmware reports (SLIT of the ACPI specification; 10 is a node's own).
@@ -23,7 +23,7 @@ _NO_DISTANCE = 255
 
 
 class NodeScale:
-    """What the NUMA nodes of a machine cost each other."""
+    """The costs between the NUMA nodes of a machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._distances = {node.id: dict(node.distances) for node in machine.nodes}

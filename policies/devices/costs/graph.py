@@ -18,7 +18,7 @@ _MODULUS = 1 << 24
 
 
 class Missing(StrEnum):
-    """What an unknown cost counts as: nothing, or the cost of the other direction."""
+    """The value of an unknown cost: nothing, or the cost of the other direction."""
 
     ZERO = "zero"
     MIRROR = "mirror"

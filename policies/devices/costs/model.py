@@ -53,7 +53,7 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class CostListing:
-    """What is known of the costs. ``present`` are further instances, which may or may not stand in a line."""
+    """The costs that are known. ``present`` are further instances, which may or may not stand in a line."""
 
     lines: tuple[CostLine, ...] = ()
     present: tuple[str, ...] = ()

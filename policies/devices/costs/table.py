@@ -16,7 +16,7 @@ MAX_PAIRS = 4_000_000
 
 
 class Normalize(StrEnum):
-    """What is scaled to 100: nothing, the largest cost that each source type reports, or the largest of all."""
+    """The costs that are scaled to 100: none, the largest that each source type reports, or the largest of all."""
 
     NONE = "none"
     PER_TYPE_MAX = "per-type-max"

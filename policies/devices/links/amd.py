@@ -26,7 +26,7 @@ PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z
 _PCIE: Final = "PCIE"
 _UNTOLD: Final = frozenset(("N/A", "UNKNOWN", "XXXX", "NOT_SUPPORTED"))
 FAILED: Final = re.compile(r"AMDSMI_STATUS_\w+ - .*?(?=AMDSMI_STATUS_|N/A|\d+-\d+|$)", re.ASCII | re.MULTILINE)
-"""What amd-smi prints in place of a bandwidth that it could not read, without a space before the next one."""
+"""The word of amd-smi for a bandwidth that it could not read, without a space before the next one."""
 _OF_ITSELF: Final = frozenset(("SELF", "0", "N/A"))
 _NUMBER: Final = re.compile(r"\d{1,6}", re.ASCII)
 _BANDWIDTH: Final = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)

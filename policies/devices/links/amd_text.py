@@ -23,7 +23,7 @@ _END: Final = "End of ROCm SMI Log"
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """What a tool prints: its titles, those of the tables that are read, and how it names GPUs.
+    """The output of a tool: its titles, those of the tables that are read, and how it names GPUs.
 
     ``sections`` are titles without which its text is not whole, beside those of ``tables``.
     """

@@ -24,7 +24,7 @@ _SPARING: Final = LinkOptions(spares_links=True)
 
 @dataclass(frozen=True, slots=True)
 class KnownCloseness:
-    """What is known of how devices go together, beside their place: links of GPUs, costs, partitions of GPUs."""
+    """The known relations of devices, beside their place: links of GPUs, costs, partitions of GPUs."""
 
     links: LinkMatrix | None = None
     costs: Inventory = NO_DEVICES

@@ -44,7 +44,7 @@ WHOLE_DEVICES: Final = DeviceOffer()
 
 @dataclass(frozen=True, slots=True)
 class OfferedDevice:
-    """What one id stands for. ``part`` is the grant of this id alone.
+    """The device of one id. ``part`` is the grant of this id alone.
 
     ``node`` is the NUMA node, None where it is unknown, ``group`` the number of the PCIe group among those of the whole
     inventory. ``order`` is the place among the ids of the device. ``uuid`` and ``vendor`` are those of the device.

@@ -19,10 +19,10 @@ from policies.errors import PolicyBaseError
 from sysfs.cpuset import gathered
 
 VARIABLE_PREFIX: Final = "CRI_PROXY_ALLOCATED_"
-"""What the names of the variables begin with; the type follows in capitals."""
+"""The beginning of the names of the variables; the type follows in capitals."""
 
 ANNOTATION_PREFIX: Final = "allocated.cri-proxy.io/"
-"""What the names of the annotations begin with; the type follows."""
+"""The beginning of the names of the annotations; the type follows."""
 
 _MAX_DEVICES: Final = 1024  # 256 virtual functions on each of some NICs
 _EXPECTED: Final = "expected MINOR, MINOR@VF or MINOR:UNITS, separated by commas, as the device plugin writes them"

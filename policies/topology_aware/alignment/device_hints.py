@@ -141,7 +141,7 @@ def _of_allocations(held: HeldDevices, asked: Asked) -> Iterator[ResourceHints]:
 
 
 class _Offer:
-    """What the devices that are free offer to one container, or to those of a pod."""
+    """The offer of the devices that are free to one container, or to those of a pod."""
 
     def __init__(self, held: HeldDevices, questions: Sequence[DeviceQuestion]) -> None:
         self._held, self._node, self._questions = held, held.node, questions

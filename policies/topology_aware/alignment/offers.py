@@ -34,7 +34,7 @@ SHOWN: Final = 8  # nodes in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What hints are offered for: the amounts of a container, or of its pod."""
+    """The amounts that hints are offered for: those of a container, or of its pod."""
 
     whole: int
     memory_bytes: int

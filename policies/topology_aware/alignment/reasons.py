@@ -20,7 +20,7 @@ def policy_text(request: Request, rules: TopologyOptions) -> str:
 
 
 def hints_reason(request: Request, offer: ResourceHints) -> Reason:
-    """What one resource offers, and where the amount is from."""
+    """The offer of one resource, and the source of its amount."""
     origin = dict(request.origins).get(offer.field, "")
     wanted = f"{offer.wanted} ({origin})" if origin else offer.wanted
     text = f"{offer.resource}: {wanted}, fits on {_sets_text(offer.hints)}; free {offer.free}"
@@ -53,7 +53,7 @@ def _size(hint: Hint) -> int:
 
 
 def merged_reason(request: Request, rules: TopologyOptions, merged: Merged, alignment: Alignment | None) -> Reason:
-    """What the merge gives; ``alignment`` None = the container is kept within no nodes."""
+    """The result of the merge; ``alignment`` None = the container is kept within no nodes."""
     whose = " for the pod" if rules.scope is TopologyScope.POD else ""
     where = "any node" if alignment is None else nodes_text(alignment.nodes.mask)
     how = "preferred by all" if merged.preferred else "not preferred by all"

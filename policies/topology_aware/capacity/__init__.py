@@ -1,1 +1,1 @@
-"""What the pools still have: each pool for status, and the largest container that fits."""
+"""The capacity that is left: each pool for status, and the largest container that fits."""

@@ -57,7 +57,7 @@ def offers_of(context: PlacementContext, room: Room, lenient: Room) -> tuple[Off
 
 
 class OffersOnDemand(dict[int, Offer]):
-    """What the pools would give, by index, each worked out when it is looked up first. See ``offers_of``."""
+    """The CPUs that pools would give, by index, each worked out when it is first looked up. See ``offers_of``."""
 
     def __init__(self, context: PlacementContext, room: Room, lenient: Room) -> None:
         """Work out what is the same for all."""

@@ -51,7 +51,7 @@ class Candidates:
 
 
 class DeviceStock:
-    """What there is for a container, or its pod, that asks for ``wanted``.
+    """The devices that there are for a container, or its pod, that asks for ``wanted``.
 
     ``free`` are the devices of each type that no other container holds, in the order of their names.
     """

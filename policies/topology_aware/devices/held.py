@@ -41,7 +41,7 @@ def earlier_devices(context: PlacementContext) -> tuple[DeviceGrant, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaim:
-    """What one container holds of one device. One that no source lists any more is no rival (``is_here``)."""
+    """The claim of one container on one device. One that no source lists any more is no rival (``is_here``)."""
 
     holder: str
     pod_uid: str
@@ -51,7 +51,7 @@ class DeviceClaim:
 
 @dataclass(frozen=True)
 class HeldDevices:
-    """What others hold while one container is placed, and what it ``has`` already: others chose it, or costs did."""
+    """The devices of others while one container is placed, and those that it ``has``: others chose it, or costs did."""
 
     context: PlacementContext
     node: MachineDevices
@@ -59,7 +59,7 @@ class HeldDevices:
 
     @cached_property
     def by_others(self) -> tuple[DeviceGrant, ...]:
-        """What other pods hold, and what containers without a grant have."""
+        """The devices of other pods, and of containers without a grant."""
         pod = self.context.request.container.pod_uid
         grants = (grant.devices for grant in self.context.others if grant.devices and grant.container.pod_uid != pod)
         return tuple(chain.from_iterable((*grants, *(holding.devices for holding in self._apart))))
@@ -72,27 +72,27 @@ class HeldDevices:
 
     @property
     def left_to_pod(self) -> tuple[DeviceGrant, ...]:
-        """What ended containers of its pod had, and none of the pod has got since."""
+        """The devices of ended containers of its pod that none of the pod has got since."""
         pod = self.context.request.container.pod_uid
         left = (device for holding in self.context.holdings if holding.pod_uid == pod for device in holding.devices)
         return tuple(device for device in left if not device.is_given)
 
     @cached_property
     def claims(self) -> tuple[DeviceClaim, ...]:
-        """What others hold, by holder."""
+        """The devices of others, by holder."""
         joined = self.node.joined
         return (*claims_of(self.context.others, joined), *claims_apart(self._apart, joined))
 
     @cached_property
     def by_pod(self) -> tuple[DeviceGrant, ...]:
-        """What containers of the pod hold."""
+        """The devices of the pod's containers."""
         pod = self.context.request.container.pod_uid
         siblings = (grant for grant in self.context.others if grant.container.pod_uid == pod)
         return (*(held for grant in siblings for held in grant.devices), *self.has)
 
     @cached_property
     def usage(self) -> Usage:
-        """What all of them take of the inventory."""
+        """The use of the inventory by all of them."""
         return self.node.allocator.usage(self.by_others, self.by_pod)
 
     @cached_property

@@ -37,7 +37,7 @@ def question_of(asked: DeviceAsk) -> DeviceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FoundAllocation:
-    """What was found. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none.
+    """An allocation. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none.
 
     ``left`` are those of these devices that ended containers of its pod had.
     """

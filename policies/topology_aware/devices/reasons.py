@@ -36,7 +36,7 @@ class ChosenDevices:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a choice was made among: ``cpus`` of the ``asked`` ones were counted; ``is_cut``: not all free devices."""
+    """The CPUs of a choice: ``cpus`` of the ``asked`` ones were counted; ``is_cut``: not all free devices."""
 
     cpus: int
     asked: int
@@ -116,7 +116,7 @@ def chosen(devices: Sequence[str], found: Selection | None, scope: Scope) -> lis
 
 
 def _costs(terms: Sequence[CostTerm]) -> Reason:
-    """What the cost of a set is made of."""
+    """The parts of the cost of a set."""
     words = [
         f"{_types(term.types)} {_cost(term.cost)} ({plural(term.pairs, 'pair')})"
         for term in sorted(terms, key=lambda term: -term.cost)[:_SHOWN]
@@ -210,7 +210,7 @@ def beyond(alignment: Alignment, problem: str) -> Reason:
 
 
 def read(warnings: Sequence[str]) -> Reason:
-    """What was read otherwise than it is written."""
+    """Annotations that were read otherwise than they are written."""
     return Reason(ReasonCode.ALLOCATION_READ, "; ".join(warnings))
 
 

@@ -85,7 +85,7 @@ def _in_pools(context: PlacementContext, parts: tuple[int, ...], usable: int) ->
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shortage:
-    """What a set of nodes has too little of; the smaller, the better."""
+    """The CPUs and memory that a set of nodes lacks; the smaller, the better."""
 
     is_short: bool = False
     cpus: int = 0

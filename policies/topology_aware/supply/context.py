@@ -83,7 +83,7 @@ class PlacementContext:
 
 
 Place = Callable[[PlacementContext], Decision]
-"""What a step of a placement gets of the steps after it: a place in this context."""
+"""The steps of a placement after one of them, as it gets them: a place in this context."""
 
 
 def context_of(
