@@ -325,13 +325,8 @@ def _claim_sources(lookup: LocalityLookup, pod_resources: PodResources, node: No
 
 def _hold_late_devices(node: Node, pod_resources: PodResources, lookup: LocalityLookup) -> None:
     """Hold what the kubelet has given to running containers, as far as their creation did not learn of it."""
-    coordinator = node.coordinator
-    late = LateDevices(
-        node.context,
-        coordinator,
-        lambda: pod_resources if coordinator.config.pod_resources else None,
-        lookup.proofs,
-    )
+    asked = node.coordinator
+    late = LateDevices(node, lambda: pod_resources if asked.config.pod_resources else None, lookup.proofs)
     node.keep_doing(late.watch, "late devices")
 
 

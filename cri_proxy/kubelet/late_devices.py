@@ -5,8 +5,9 @@ the driver, while pods run. Without this such a device would seem free as long a
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from cri_proxy import events
@@ -14,11 +15,9 @@ from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, needing_proof
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.kubelet.pod_resources import PodResources
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.node import Node
 from cri_proxy.node.sync.claims import ProofsOf
 from cri_proxy.state.rows import Row
-from policies.base import Grant
 from policies.device_grants import DeviceGrant, device_words, with_given
 from policies.devices import JoinedDevices
 
@@ -30,15 +29,9 @@ LOOK_SECONDS: Final = 5.0
 class LateDevices:
     """Compares what the kubelet has given to containers with what they hold."""
 
-    def __init__(
-        self,
-        context: Context,
-        coordinator: Coordinator,
-        kubelet: Callable[[], PodResources | None],
-        proofs_of: ProofsOf,
-    ) -> None:
+    def __init__(self, node: Node, kubelet: Callable[[], PodResources | None], proofs_of: ProofsOf) -> None:
         """``kubelet`` returns its client; None where the configuration in force leaves the kubelet alone."""
-        self._context, self._coordinator = context, coordinator
+        self._context, self._coordinator, self._adoption = node.context, node.coordinator, node.adoption
         self._kubelet, self._proofs_of = kubelet, proofs_of
         self._seen: JoinedDevices | None = None
 
@@ -58,19 +51,17 @@ class LateDevices:
         ledger = self._context.ledger
         self._seen = ledger.policy.known
         kubelet = self._kubelet()
-        if kubelet is None or not self._seen.pieces or not ledger.active():
+        if kubelet is None or not self._seen.pieces or not (ledger.active() or self._adoption.left()):
             return
         told = await kubelet.of_all()
         names = needing_proof(tuple(dict.fromkeys(name for each in told.values() for name, _ in each.cdi)))
         proofs = await self._proofs_of(names) if names else NO_PROOFS
         # No await from here on: rows and devices may be others than before the questions.
+        lacking = partial(self._lacking, {str(name): each for name, each in told.items()}, proofs)
         for row in tuple(self._rows()):
-            has = told.get(row.name, NOTHING_TOLD)
-            if self._coordinator.config.lets_watch(row.name.namespace):
-                has = replace(has, cdi=())
-            devices = _lacking(row.grant, has, ledger.policy.known, proofs)
-            if devices:
+            if devices := lacking(str(row.name), row.grant.devices):
                 self._hold(row, devices)
+        self._adoption.hold_late(lacking)
 
     def _has_news(self) -> bool:
         kubelet = self._kubelet()
@@ -91,10 +82,14 @@ class LateDevices:
         self._context.persistence.save_later([changed])
         self._context.journal.noted_of(changed, events.DEVICES_LEARNED, devices=", ".join(device_words(devices)))
 
-
-def _lacking(grant: Grant, told: ToldDevices, joined: JoinedDevices, proofs: Proofs) -> tuple[DeviceGrant, ...]:
-    """Return the devices that the kubelet has given to this container and that it does not hold, under any name."""
-    given = with_named((), (name for name, _ in told.cdi), joined, told.allocated, proofs)
-    keys = {(device.key, device.vf) for device in grant.devices}
-    held = {piece for device in grant.devices for piece in joined.held(device)}
-    return tuple(each for each in given if (each.key, each.vf) not in keys and held.isdisjoint(joined.held(each)))
+    def _lacking(
+        self, told: Mapping[str, ToldDevices], proofs: Proofs, name: str, holds: tuple[DeviceGrant, ...]
+    ) -> tuple[DeviceGrant, ...]:
+        """Return the devices that the kubelet has given to this container and that it does not hold, under any name."""
+        has, joined = told.get(name, NOTHING_TOLD), self._context.ledger.policy.known
+        is_watching = self._coordinator.config.lets_watch(name.partition("/")[0])
+        claimed = () if is_watching else (each for each, _ in has.cdi)
+        given = with_named((), claimed, joined, has.allocated, proofs)
+        keys = {(device.key, device.vf) for device in holds}
+        held = {piece for device in holds for piece in joined.held(device)}
+        return tuple(each for each in given if (each.key, each.vf) not in keys and held.isdisjoint(joined.held(each)))

@@ -27,6 +27,7 @@ _ROUTINE: Final = frozenset(
     {
         events.CONFIG_RELOADED,
         events.COST_FILES_RELOADED,
+        events.DEVICES_LEARNED,
         events.ESCAPED,
         events.INVENTORY_RELOADED,
         events.MACHINE_CHANGED,

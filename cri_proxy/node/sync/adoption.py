@@ -26,7 +26,7 @@ from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
-from policies.device_grants import DeviceGrant, DeviceHolding, with_given
+from policies.device_grants import DeviceGrant, DeviceHolding, device_words, with_given
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -191,6 +191,17 @@ class Adoption:
         joined = self._context.ledger.policy.known
         name, devices = str(adopted.request.full_name), tuple(map(joined.identified, _devices_of(adopted.request)))
         self._left[adopted.container.id] = LeftAlone(name, own, devices, reason)
+
+    def hold_late(self, lacking: Callable[[str, tuple[DeviceGrant, ...]], tuple[DeviceGrant, ...]]) -> None:
+        """Hold more devices of containers that are left alone: ``lacking`` of their names and what they hold so far."""
+        more = {i: found for i, left in self._left.items() if (found := lacking(left.name, left.devices))}
+        for container_id, devices in more.items():
+            left = self._left[container_id]
+            self._left[container_id] = replace(left, devices=with_given(left.devices, devices))
+            named = ", ".join(device_words(devices))
+            self._context.journal.noted(events.DEVICES_LEARNED, container=left.name, devices=named)
+        if more:
+            self._withhold()
 
     def _withhold(self) -> None:
         """Withhold the cpusets that containers brought along from exclusive use, and their devices from any."""

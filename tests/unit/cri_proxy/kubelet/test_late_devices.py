@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.devices.names import Proofs
+from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.errors import CallFailed
 from cri_proxy.kubelet.late_devices import LateDevices
 from cri_proxy.kubelet.pod_resources import PodResources
@@ -17,6 +19,7 @@ from sysfs.cpuset import NodeSet
 from tests.fakes.device_policy import two_pairs
 from tests.fakes.site import opened
 from tests.fakes.waiting import holds
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held
 from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
 from tests.unit.cri_proxy.kubelet.service import pod as told_pod
@@ -28,8 +31,8 @@ GIVEN = told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]})
 class LateSite(InventorySite):
     """A site with a kubelet that tells of these pods; ``service.get`` is how."""
 
-    def __init__(self, *pods: pb.PodResources) -> None:
-        super().__init__()
+    def __init__(self, *pods: pb.PodResources, rules: Config | None = None) -> None:
+        super().__init__(rules)
         self.service = KubeletService(*pods)
         self.proofs: Proofs = {}
 
@@ -38,8 +41,7 @@ class LateSite(InventorySite):
         known = NodeSet.parse("0-1")
         kubelet = PodResources(self.service, self.clock, self.journal, known=lambda: known, budget_seconds=0.01)
         self.interceptor.use_reader(replace(self.interceptor._reader, pod_resources=kubelet))
-        context, coordinator = self.node.context, self.node.coordinator
-        return LateDevices(context, coordinator, lambda: kubelet if is_asked else None, self._proofs_of)
+        return LateDevices(self.node, lambda: kubelet if is_asked else None, self._proofs_of)
 
     async def _proofs_of(self, names: Sequence[str]) -> Proofs:
         return {name: self.proofs[name] for name in names if name in self.proofs}
@@ -73,6 +75,23 @@ async def test_a_device_is_held_once_a_source_lists_it() -> None:
         use_devices(site.node, two_pairs())
         await late.look()
         assert held(site, pod.container_id("c")) == ["gpu 0"]
+
+
+async def test_the_device_of_a_container_that_is_left_alone_is_held_too() -> None:
+    async with opened(LateSite(GIVEN, told_pod("b", {}), rules=Config(adopt="leave"))) as site:
+        spec = PodSpec("a", (OWNS,))
+        pod = await PodKubelet(site.runtime, site.kubelet.node).run_pod(spec)  # past the proxy
+        await site.open()
+        late = await site.open_late()
+        await late.look()
+        await late.look()
+        (holding,) = site.node.context.ledger.allocations.holdings
+        assert [str(device) for device in holding.devices] == ["gpu 0"]
+        with pytest.raises(CallFailed, match=r"held: gpu 0 by default/a/c \(left alone\)"):
+            await site.run("b", OWNS, **BOTH)
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.resync.check_all("a test")
+        assert site.node.context.ledger.allocations.holdings == ()
 
 
 @pytest.mark.parametrize(("namespace", "holds"), [("default", ["gpu 1"]), ("kube-system", [])])
