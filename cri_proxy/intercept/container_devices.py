@@ -34,7 +34,7 @@ from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
 from policies.base import Request
-from policies.device_grants import DeviceGrant, by_place, cost_names
+from policies.device_grants import DeviceGrant, by_place, cost_names, with_given
 
 
 class ContainerDevices:
@@ -52,12 +52,21 @@ class ContainerDevices:
         joined, told = self._ledger.policy.known, found.told
         is_watching = self._coordinator.config.lets_watch(found.request.pod.namespace)
         given, problems = await self._given_devices(reader, config, told, is_watching=is_watching)
+        given = with_given(given, self.given_before(found))
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks or told.places):
             return found
         localities = localities_once(found.request.localities, told.places, given, joined)
         request = replace(found.request, given=given, lacks=lacks, localities=localities)
         return replace(found, request=request, problems=(*found.problems, *problems))
+
+    def given_before(self, found: ReadRequest) -> tuple[DeviceGrant, ...]:
+        """Return the devices that others chose for its last attempt, where the kubelet tells nothing of this one.
+
+        The kubelet keeps a container's devices as long as its pod lives.
+        """
+        row = None if found.told.is_known else self._ledger.get(found.request.container)
+        return row.grant.request.given if row is not None else ()
 
     async def _given_devices(
         self, reader: Reader, config: pb.ContainerConfig, told: ToldDevices, *, is_watching: bool

@@ -41,7 +41,8 @@ class CreateCalls:
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         asked = cdi_names(request.config)
         is_annotated = any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations)
-        if asked or found.told.allocated or is_annotated or request.config.devices:
+        is_named = asked or is_annotated or found.told.allocated or request.config.devices
+        if is_named or self._devices.given_before(found):
             found = await self._devices.with_given(reader, found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         if cpuset or self._node.managers.caller_warning:  # one without CPUs ends the warning

@@ -97,7 +97,7 @@ class PodResources:
         except (CallFailed, RuntimeUnavailable, FilesFailed, DecodeError):
             self.has_missed = True  # that it is away is reported where containers wait for it
             return {}
-        known = self._known()
+        known, self._silent_until_seconds = self._known(), 0.0
         return {
             ContainerName(pod.namespace, pod.name, each.name): told_devices(pod, each.name, known)
             for pod in listed.pod_resources

@@ -65,6 +65,22 @@ async def test_a_device_is_held_once_a_silent_kubelet_answers() -> None:
         assert held(site, pod.container_id("c")) == ["gpu 0"]
 
 
+async def test_the_next_attempt_has_what_the_last_one_had_where_the_kubelet_is_silent() -> None:
+    async with opened(LateSite(GIVEN)) as site:
+        await site.open_late()
+        pod = await site.run("a", OWNS)
+        site.service.get = "absent"
+        await site.open_late()  # that remembers no answer
+        await site.kubelet.stop(pod.container_id("c"))
+        again = await site.kubelet.create(pod.spec, OWNS, pod.sandbox_id, attempt=1)
+        await site.kubelet.start(again)
+        assert held(site, again) == ["gpu 0"]
+        site.service.pods, site.service.get = (told_pod("a", {"c": []}),), "offered"
+        await site.open_late()
+        await site.kubelet.stop(again)
+        assert held(site, await site.kubelet.create(pod.spec, OWNS, pod.sandbox_id, attempt=2)) == []
+
+
 async def test_a_device_is_held_once_a_source_lists_it() -> None:
     async with opened(LateSite(GIVEN)) as site:
         use_devices(site.node, EMPTY_INVENTORY)
