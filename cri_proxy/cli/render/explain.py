@@ -19,7 +19,7 @@ from sysfs.text import some
 _CPUS = "cpus-picked"
 _MEMORY = ("memory-", "hugepages", "cold-start", "no-cold-start")
 _TOPOLOGY = "topology-"
-_DEVICES = "device"
+_DEVICES = ("devices", "device-costs")
 _DISPLACED = "displaced"
 _NAMES = 6
 

@@ -10,7 +10,7 @@ const MOST_POOLS = 8;
 // The reasons that have a section of their own, by how their codes begin, as in `cri-proxy explain`.
 const APART = [
   ["topology hints", ["topology-"]],
-  ["choice of devices", ["device"]],
+  ["choice of devices", ["devices", "device-costs"]],
   ["choice of CPUs", ["cpus-picked"]],
   ["choice of memory", ["memory-", "hugepages", "cold-start", "no-cold-start"]],
 ];

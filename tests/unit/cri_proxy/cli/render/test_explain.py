@@ -101,6 +101,12 @@ def test_reasons_for_the_cpus_and_for_the_memory_stand_apart() -> None:
     assert "1 other container changed" not in text  # they are listed by name
 
 
+def test_cpus_that_are_kept_for_devices_are_no_choice_of_devices() -> None:
+    reasons = (Reason("device-cpus-kept", "wanted 2; CPUs 6-7 are kept"), Reason("devices-kept", "gpu 0 is kept"))
+    text = render_explanation(explanation(outcome=Outcome.REFUSED, granted=None, reasons=reasons))
+    assert "why\n  - wanted 2; CPUs 6-7 are kept\n\nchoice of devices\n  - gpu 0 is kept\n" in text
+
+
 def test_what_happened_since_and_what_is_different_now_is_told() -> None:
     history = (HistoryEntry(1_700_000_100.0, "lifted", "from socket #0 to root, to make room for a/b/c"),)
     text = render_explanation(replace(explanation(history=history), differences=("it is in root",)))
