@@ -48,10 +48,10 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.UNPLACED: (catalog.DECISIONS, "passthrough", "fault"),
     events.VIOLATION: (catalog.VIOLATIONS,),
 }
-# Reasons that most placements have.
+# Reasons that most placements have, the last one with ``DeviceCPUs: keep``.
 _USUAL: Final = frozenset(
     {ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED, ReasonCode.MEMORY_SPILLS, ReasonCode.MEMORY_STAYS}
-    | {ReasonCode.TOPOLOGY_HINTS, ReasonCode.TOPOLOGY_MERGED, ReasonCode.TOPOLOGY_KEPT}
+    | {ReasonCode.TOPOLOGY_HINTS, ReasonCode.TOPOLOGY_MERGED, ReasonCode.TOPOLOGY_KEPT, ReasonCode.DEVICE_CPUS_KEPT}
 )
 # The label of a fault by what failed; for a call that is its method.
 _FAULTS: Final = {

@@ -227,7 +227,12 @@ def test_what_became_of_decisions_is_counted_with_the_code_of_the_reason() -> No
 
 @pytest.mark.parametrize(
     ("codes", "code"),
-    [(["cpus-picked", "pool", "displaced"], "pool"), (["cpus-picked", "pool", "lifted"], "lifted"), ([], "pool")],
+    [
+        (["cpus-picked", "pool", "displaced"], "pool"),
+        (["cpus-picked", "pool", "lifted"], "lifted"),
+        (["cpus-picked", "pool", "device-cpus-kept"], "pool"),
+        ([], "pool"),
+    ],
 )
 def test_a_place_is_counted_under_what_was_special_about_it(codes: list[str], code: str) -> None:
     assert notable_code([Reason(each, "") for each in codes]) == code
