@@ -1,12 +1,10 @@
 """The installer's image: built without an engine, taken by containerd, and at home where there is nothing else.
 
-tests/vm/test_installer.py installs with it.
+tests/vm/test_untouched_node.py installs with it.
 """
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -14,29 +12,19 @@ from typing import Any
 
 import pytest
 
+from tests.installer_image import build_image
 from tests.testbed.containerd import PrivateContainerd
 
 # The first test waits for an image that is built.
 pytestmark = pytest.mark.timeout(900)
 
-ROOT = Path(__file__).parent.parent.parent
 MACHINES = {"amd64": 62, "arm64": 183}  # EM_X86_64, EM_AARCH64
 MODULES = "ssl, sqlite3, ctypes, lzma, grpc, yaml, psutil, google._upb._message"
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    absent = [name for name in ("patchelf", "apt-get", "dpkg-deb") if not shutil.which(name)]
-    if absent or os.geteuid() != 0:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs root and: {' '.join(absent)}")
-    return built(tmp_path_factory.mktemp("installer"))
-
-
-def built(directory: Path, *architecture: str) -> Path:
-    build = ROOT / "packaging" / "installer" / "build.sh"
-    subprocess.run([build, directory, *architecture], check=True, cwd=ROOT, timeout=600)
-    (archive,) = directory.glob("cri-proxy-installer_*.oci.tar")
-    return archive
+    return build_image(tmp_path_factory.mktemp("installer"))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +93,7 @@ def missing_libraries(unpacked: Path) -> dict[str, set[str]]:
 
 def test_one_for_the_other_architecture_is_whole_too(image: Path, tmp_path: Path) -> None:
     other = {"amd64": "arm64", "arm64": "amd64"}[image.name.removesuffix(".oci.tar").rpartition("_")[2]]
-    root, architecture = layer_of(built(tmp_path, other))
+    root, architecture = layer_of(build_image(tmp_path, other))
     machines = {machine(path) for path in root.rglob("*") if path.is_file() and not path.is_symlink()} - {0}
     assert (architecture, machines, missing_libraries(root)) == (other, {MACHINES[other]}, {})
     place = root / release_of(root)[1:] / "lib"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.installer_image import build_image
 from tests.tried import has_passed_whole, note, of_image
 from tests.vm.report import Report
 from tests.vm.rig.image import ensure_image, guest_python
@@ -38,7 +39,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Note with what versions this stage has passed."""
     if has_passed_whole(session, exitstatus):
         info = json.loads((ensure_image() / "info.json").read_text())
-        note("emulated machines: placement, hotplug, drift (tests/vm)", of_image(info))
+        note("emulated machines: placement, hotplug, drift, installer (tests/vm)", of_image(info))
 
 
 @pytest.fixture(scope="session")
@@ -78,8 +79,31 @@ def under_systemd(site: Path) -> Report:
     return boot("1s12", "under_systemd", site, cgroups="systemd", seconds=SYSTEMD_SECONDS)
 
 
-def boot(topology: str, stories: str, site: Path, *, cgroups: str, seconds: float = BOOT_SECONDS) -> Report:
-    """Play these stories; ``cgroups`` is v1, v2, or systemd, which then is process 1."""
+@pytest.fixture(scope="session")
+def untouched_node(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Four CPUs in one package; systemd is process 1, and containerd and the kubelet's stand-in are its services."""
+    brought = (
+        (build_image(tmp_path_factory.mktemp("installer")), "/rig/installer/image.tar"),
+        (REPOSITORY / "packaging/kubernetes/installer/daemonset.yaml", "/rig/installer/daemonset.yaml"),
+        (HERE.parent / "fakes" / "kube_api.py", "/rig/stories/tests/fakes/kube_api.py"),
+        (HERE.parent / "fakes" / "tls", "/rig/stories/tests/fakes/tls"),
+    )
+    return boot("1s4", "untouched_node", site, cgroups="systemd", brought=brought)
+
+
+def boot(
+    topology: str,
+    stories: str,
+    site: Path,
+    *,
+    cgroups: str,
+    seconds: float = BOOT_SECONDS,
+    brought: tuple[tuple[Path, str], ...] = (),
+) -> Report:
+    """Play these stories; ``cgroups`` is v1, v2, or systemd, which then is process 1.
+
+    ``brought`` are more files for the machine, each with its path there.
+    """
     out = site.parent / stories
     job = Job(
         command=("python3", "-m", f"tests.vm.stories.{stories}"),
@@ -87,6 +111,7 @@ def boot(topology: str, stories: str, site: Path, *, cgroups: str, seconds: floa
             (site, "/site"),
             (HERE / "stories", "/rig/stories/tests/vm/stories"),
             (HERE.parent / "testbed", "/rig/stories/tests/testbed"),  # with it they start a containerd and the daemon
+            *brought,
         ),
         environment=(("PYTHONPATH", "/site:/rig/stories"), ("RIG_CGROUPS", cgroups)),
     )

@@ -48,7 +48,7 @@ class Health:
 
 
 class Unmet(StrEnum):
-    """What is not as a container asks."""
+    """A request of a container that is not met."""
 
     OVERCOMMITTED = "overcommitted"  # no CPU time is booked for its request
     CPUS_WIDER = "cpus-wider"  # its own CPUs are on several NUMA nodes, any of which has as many

@@ -88,16 +88,38 @@ class PatientClient(RuntimeClient):
         return await super().unary(method, message, timeout_seconds=PATIENCE_SECONDS)
 
 
-class Stage:
-    """The daemon in front of the containerd. ``report`` is what the host gets: by step, what was seen of whom."""
+class Notes:
+    """What the host gets: by step, what was seen of which container, and facts besides."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, dict[str, dict[str, object]]] = {}
+        self.facts: dict[str, object] = {}
+
+    def fact(self, name: str, value: object) -> None:
+        say(f"{name}: {value}")
+        self.facts[name] = value
+
+    def report(self, step: str, looks: dict[str, Look]) -> dict[str, Look]:
+        self.looks[step] = {
+            name: {**asdict(look), "cpus": str(look.cpus), "mems": str(look.mems)} for name, look in looks.items()
+        }
+        for name, look in looks.items():
+            say(f"{step:<20} {name:<16} CPUs {look.cpus!s:<12} memory nodes {look.mems}")
+        return looks
+
+    def write(self) -> None:
+        (OUT / "report.json").write_text(json.dumps({"looks": self.looks, "facts": self.facts}, indent=1))
+
+
+class Stage(Notes):
+    """The daemon in front of the containerd, and their pods."""
 
     def __init__(self, containerd: PrivateContainerd, daemon: DaemonProcess) -> None:
+        super().__init__()
         self.daemon = daemon
         self.runtime_endpoint = containerd.endpoint
         # The machine is ours: pods have the cgroup that a kubelet gives them
         self.kubelet = PodKubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
-        self.looks: dict[str, dict[str, dict[str, object]]] = {}
-        self.facts: dict[str, object] = {}
         self._pods: list[RunningPod] = []
         self._pids: dict[str, int] = {}
 
@@ -122,10 +144,10 @@ class Stage:
     def see(self) -> dict[str, Look]:
         """Every container that runs, by 'pod/container'."""
         names = (f"{pod.spec.name}/{name}" for pod in self._pods for name, _ in pod.containers)
-        return {name: _look(self._pids[name]) for name in names}
+        return {name: look_at(self._pids[name]) for name in names}
 
     def note(self, step: str) -> dict[str, Look]:
-        return self._report(step, self.see())
+        return self.report(step, self.see())
 
     @contextmanager
     def daemon_stopped(self) -> Iterator[None]:
@@ -151,7 +173,7 @@ class Stage:
         start = time.monotonic()
         await patiently(step, is_so)
         self.facts[f"{step}: seconds"] = round(time.monotonic() - start, 1)
-        self._report(step, self.see())
+        self.report(step, self.see())
 
     async def _is_at_rest(self) -> bool:
         """Whether the runtime has confirmed what the daemon wants of every container."""
@@ -160,21 +182,6 @@ class Stage:
         except DaemonUnreachable:
             return False
         return all((c.acknowledged_cpus, c.acknowledged_mems) == (c.cpus, c.mems) for c in containers)
-
-    def fact(self, name: str, value: object) -> None:
-        say(f"{name}: {value}")
-        self.facts[name] = value
-
-    def write_report(self) -> None:
-        (OUT / "report.json").write_text(json.dumps({"looks": self.looks, "facts": self.facts}, indent=1))
-
-    def _report(self, step: str, looks: dict[str, Look]) -> dict[str, Look]:
-        self.looks[step] = {
-            name: {**asdict(look), "cpus": str(look.cpus), "mems": str(look.mems)} for name, look in looks.items()
-        }
-        for name, look in looks.items():
-            say(f"{step:<20} {name:<16} CPUs {look.cpus!s:<12} memory nodes {look.mems}")
-        return looks
 
 
 async def patiently(what: str, check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_SECONDS) -> bool:
@@ -186,7 +193,7 @@ async def patiently(what: str, check: Callable[[], Awaitable[bool]], *, seconds:
         return False
 
 
-def _look(pid: int) -> Look:
+def look_at(pid: int) -> Look:
     allowed = read_allowed(Path(f"/proc/{pid}/status").read_text())
     text = cgroup_file(pid, "cpuset", "cpuset.cpus").read_text().strip()
     return Look(allowed.cpus, allowed.mems, text, pid)
@@ -214,4 +221,4 @@ async def play(config: str, *stories: Callable[[Stage], Awaitable[None]]) -> Non
             await stage.remove()
             await story(stage)
     finally:
-        stage.write_report()
+        stage.write()
