@@ -16,7 +16,7 @@ def build_image(directory: Path, *architecture: str) -> Path:
     absent = [name for name in ("patchelf", "apt-get", "dpkg-deb") if not shutil.which(name)]
     if absent or os.geteuid() != 0:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs root and: {' '.join(absent)}")
-    command = [ROOT / "packaging" / "installer" / "build.sh", directory, *architecture]
+    command: list[Path | str] = [ROOT / "packaging" / "installer" / "build.sh", directory, *architecture]
     subprocess.run(command, check=True, cwd=ROOT, timeout=BUILD_SECONDS)
     (archive,) = directory.glob("cri-proxy-installer_*.oci.tar")
     return archive
