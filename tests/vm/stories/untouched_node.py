@@ -8,17 +8,19 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from tests.fakes.kube_api import Objects, served
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.kube_api.lease import leases_of
+from tests.fakes.api_server import ApiServer, api_server
+from tests.testbed.certificates import Certificate
 from tests.testbed.daemon import AdminSocket
 from tests.testbed.errors import TryoutError
 from tests.testbed.image import write_image
@@ -28,8 +30,7 @@ from tests.vm.stories.kubelet import ACCOUNT, HEARTBEAT, MANIFESTS, NAME, NODE, 
 from tests.vm.stories.stage import OUT, PATIENCE_SECONDS, Look, Notes, PatientClient, look_at, say
 
 RUNTIME = "unix:///run/containerd/containerd.sock"
-PROXY = "unix:///run/cri-proxy/cri-proxy.sock"
-BROUGHT = Path("/rig/installer")  # the image and the DaemonSet
+BROUGHT = Path("/rig/installer")  # the image, the DaemonSet, and the API server's certificate
 LEASE = f"{leases_of('kube-system')}/cri-proxy-installer"
 ADMIN = Path("/run/cri-proxy/admin.sock")
 JOURNAL = Path("/opt/cri-proxy/installer/journal.json")
@@ -81,16 +82,18 @@ systemReserved: {cpu: 750m}
 class Cluster:
     """The API server's objects, and the DaemonSet's controller."""
 
-    def __init__(self, objects: Objects) -> None:
-        self.objects = objects
-        objects.put(NODE, {"metadata": {"name": NAME, "labels": {}}, "status": {"conditions": []}})
-        objects.put(HEARTBEAT, {"metadata": {"name": NAME}, "spec": {}})
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        server.put(NODE, {"metadata": {"name": NAME, "labels": {}}, "status": {"conditions": []}})
+        server.put(HEARTBEAT, {"metadata": {"name": NAME}, "spec": {}})
         self._daemonset = yaml.safe_load((BROUGHT / "daemonset.yaml").read_text())
 
     def label(self, value: str, *options: str) -> None:
         """Give the Node this label, '' for none, and the pod of the DaemonSet if it is for such a node."""
-        node = self.objects.by_path[NODE]
-        self.objects.put(NODE, {**node, "metadata": {**node["metadata"], "labels": {LABEL: value} if value else {}}})
+        with self.server.lock:
+            node = self.server.objects[NODE]
+            labels = {LABEL: value} if value else {}
+            self.server.put(NODE, {**node, "metadata": {**node["metadata"], "labels": labels}})
         pod: Plain = json.loads(json.dumps(self._daemonset["spec"]["template"]))
         selector = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         (term,) = selector["nodeSelectorTerms"]
@@ -104,13 +107,17 @@ class Cluster:
             put_whole(manifest, json.dumps(pod))
 
     def is_ready(self) -> bool:
-        return any(each["status"] == "True" for each in self.objects.by_path[NODE]["status"]["conditions"])
+        return any(each["status"] == "True" for each in self.server.objects[NODE]["status"]["conditions"])
 
     def lease(self) -> tuple[str, str]:
         """Return the holder of the installer's turn and its failure."""
-        lease = self.objects.by_path.get(LEASE, {"metadata": {}, "spec": {}})
+        lease = self.server.objects.get(LEASE, {"metadata": {}, "spec": {}})
         annotations = lease["metadata"].get("annotations") or {}
         return lease["spec"].get("holderIdentity", ""), annotations.get("cri-proxy.io/failure", "")
+
+    def delete_lease(self) -> None:
+        with self.server.lock:
+            del self.server.objects[LEASE]
 
 
 class Node(Notes):
@@ -196,11 +203,11 @@ async def eventually(what: str, check: Callable[[], bool]) -> None:
         return check()
 
     say(f"waiting: {what}")
-    await until(what, is_so, seconds=PATIENCE_SECONDS)
+    await until(what, is_so, seconds=2 * PATIENCE_SECONDS)  # an installation has many steps
     say(f"it is so: {what}")
 
 
-def prepare(port: str) -> None:
+def prepare(port: int) -> None:
     """Make the node what kubeadm leaves: containerd, the kubelet's unit and files."""
     for path, text in (
         ("/etc/containerd/config.toml", CONTAINERD),
@@ -259,7 +266,7 @@ async def installed(node: Node, cluster: Cluster) -> None:
     cluster.label("install", *BOUNDS)
     await eventually("the failure is told", lambda: cluster.lease()[1] != "")
     node.fact("turned back: failure", cluster.lease())
-    cluster.objects.answer("DELETE", LEASE, {})
+    cluster.delete_lease()
     await eventually("it is installed", lambda: phase() == "done" and cluster.lease() == ("", ""))
     node.state("installed", cluster)
     workload("pinned", 1)
@@ -284,17 +291,18 @@ def is_node_waited_for() -> bool:
 
 
 async def main() -> None:
-    objects = Objects()
     node = Node()
     ACCOUNT.mkdir(parents=True)
+    shutil.copy(BROUGHT / "ca.crt", ACCOUNT)
+    (ACCOUNT / "token").write_text(ApiServer.token)
     try:
-        with served(objects, ACCOUNT) as access:
-            prepare(str(access.server().port))
+        with api_server(Certificate(BROUGHT / "ca.crt", BROUGHT / "server.key")) as server:
+            prepare(server.port)
             say(run("systemctl", "start", "containerd"))
             write_image(Path("/tmp/image.tar"))
             say(run("ctr", "--namespace=k8s.io", "images", "import", "/tmp/image.tar"))
             say(run("ctr", "--namespace=k8s.io", "images", "import", str(BROUGHT / "image.tar")))
-            cluster = Cluster(objects)
+            cluster = Cluster(server)
             say(run("systemctl", "start", "kubelet"))
             await play(node, cluster)
     except TryoutError:
