@@ -46,6 +46,7 @@ mkdir -p "$doc/examples"
 # As in the sources, so that links from page to page lead somewhere.
 cp -r docs/. "$doc"
 cp -r configs packaging/monitoring packaging/kubernetes "$doc/examples"
+install -D -m 644 packaging/selinux/refpolicy.cil "$doc/examples/selinux/refpolicy.cil"
 cp LICENSE "$doc"
 "$python" $here/sbom.py "$lib" cri-proxy >"$doc/sbom.cdx.json"
 # Where the system has no common licences: the same text, as a package brings it.

@@ -126,7 +126,9 @@ def test_apt_installs_it_with_its_python(chroot: Chroot, release: str) -> None:
     assert chroot.run(f"cri-proxy simulate {scenario}").returncode == 0
 
 
-async def test_an_upgrade_changes_no_containers_cpus(chroot: Chroot, deb: Path, tmp_path: Path) -> None:
+async def test_neither_an_upgrade_nor_the_way_back_changes_a_containers_cpus(
+    chroot: Chroot, deb: Path, tmp_path: Path
+) -> None:
     (chroot.root / "etc/cri-proxy/cri-proxy.yaml").write_text(CONFIGURATION)
     runtime = ScriptedRuntime(MACHINE, image_names=(IMAGE,))
     server = RuntimeServer(runtime, f"unix://{chroot.root}/run/runtime.sock")
@@ -138,10 +140,11 @@ async def test_an_upgrade_changes_no_containers_cpus(chroot: Chroot, deb: Path, 
         before = grants(chroot)
         assert before["owns"]
     shutil.copy(newer(deb, tmp_path), chroot.root / "newer.deb")
-    chroot.run("dpkg --install /newer.deb")
     updates = len(runtime.updates)
-    async with daemon_in(chroot):
-        assert grants(chroot) == before
+    for package in ("newer.deb", "cri-proxy.deb"):
+        chroot.run(f"dpkg --install /{package}")
+        async with daemon_in(chroot):
+            assert grants(chroot) == before
     assert len(runtime.updates) == updates
     assert "runtimeEndpoint" in (chroot.root / "etc/cri-proxy/cri-proxy.yaml").read_text()
     await client.close()
@@ -183,3 +186,34 @@ def test_kubectl_makes_the_objects_that_are_tested_of_the_overlays(chroot: Chroo
     ):
         made = yaml.safe_load_all(chroot.run(f"kubectl kustomize /kubernetes/{directory}").stdout)
         assert [*made] == [*yaml.safe_load_all((ROOT / f"tests/golden/manifests/{golden}.yaml").read_text())]
+
+
+@pytest.mark.parametrize("release", ["trixie"], indirect=True)  # bookworm's policy knows no kubelet
+def test_our_selinux_module_lets_the_kubelet_call_the_daemon_and_no_container(chroot: Chroot) -> None:
+    """In the reference policy, with no kernel that enforces it: what ``restorecon`` would set, and the rules."""
+    packages = "selinux-policy-default policycoreutils selinux-utils setools"
+    chroot.run(f"apt-get -q update && apt-get -q -y install --no-install-recommends {packages}")
+    policy, contexts = "/etc/selinux/default/policy/policy.*", "/etc/selinux/default/contexts/files/file_contexts"
+
+    def may(domain: str, *words: str) -> bool:
+        return bool(chroot.run(f"sesearch --allow -s {domain} {' '.join(words)} {policy}").stdout.strip())
+
+    calling = "-t initrc_t -c unix_stream_socket -p connectto"
+    assert not may("kubelet_t", calling)
+    shutil.copy(ROOT / "packaging" / "selinux" / "refpolicy.cil", chroot.root / "cri-proxy.cil")
+    chroot.run("semodule --noreload --store default --install /cri-proxy.cil")
+    assert (may("kubelet_t", calling), may("container_t", calling)) == (True, False)
+    assert may("kubelet_t", "-t container_runtime_t -c sock_file -p write")
+    assert may("dockerd_t", "-t container_file_t -c dir -p relabelfrom,relabelto")
+    assert may("container_t", "-t container_file_t -c file -p read")
+    assert not may("container_t", "-t var_lib_t -c file -p read")
+    labels = {
+        "dir /run/cri-proxy": "container_runtime_t",
+        "socket /run/cri-proxy/cri-proxy.sock": "container_runtime_t",
+        "dir /var/lib/cri-proxy/containers/ID": "container_file_t",
+        "file /var/lib/cri-proxy/state.db": "var_lib_t",
+        "file /usr/bin/cri-proxy": "bin_t",
+        "file /opt/cri-proxy/0.1.0/bin/cri-proxy": "bin_t",
+    }
+    asked = {each: chroot.run(f"matchpathcon -n -f {contexts} -m {each}").stdout for each in labels}
+    assert {each: said.split(":")[2] for each, said in asked.items()} == labels
