@@ -83,7 +83,8 @@ def start_runtime(stack: AsyncExitStack, directory: Path) -> Path:
     """An embedded runtime in a process of its own, once its socket is there; gives that."""
     directory.mkdir()
     socket = directory / "runtime.sock"
-    command = [sys.executable, "-c", RUNTIME.format(machine=MACHINE), str(socket)]
+    program = RUNTIME.format(machine=MACHINE, pods=0)
+    command = [sys.executable, "-c", program, str(socket), str(directory / "kubelet.sock")]
     runtime = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     stack.callback(runtime.wait)
     stack.callback(runtime.terminate)
