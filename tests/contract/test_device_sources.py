@@ -21,7 +21,7 @@ from tests.fakes.site import Site, opened
 Step = Mapping[str, object]
 OWNS: Final = guaranteed("c", 1000)
 
-BUS, UUID = "0000:51:00.0", "GPU-5a12b7cd-0011-2233-4455-66778899aabb"
+BUS, UUID = "0000:51:00.0", "GPU-5a12b7cd-0011-2233-4455-667788990011"  # the end is no range
 GPU: Final = {"minor": 0, "numa": 0, "pcie": "s0", "bus": BUS, "uuid": UUID}
 VF = "0000:61:00.1"
 NIC: Final = {"minor": 0, "numa": 0, "pcie": "s1", "bus": "0000:61:00.0", "vf_groups": [{"vfs": [{"bus": VF}]}]}

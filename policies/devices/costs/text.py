@@ -19,6 +19,8 @@ _COST = re.compile(r"\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
 # What the kernel numbers: cpu03 is no other CPU than cpu3. Instances of other types are told apart as they are written.
 _KERNEL_STEMS = ("cpu/cpu", "memory/node")
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<low>\d+)(-(?P<high>\d+))?\Z", re.ASCII)
+# RFC 9562: groups of 8, 4, 4, 4 and 12 digits, of which the last two may have no letter and look like a range.
+_UUID = re.compile(r".*[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\Z", re.ASCII | re.IGNORECASE)
 _DASHED = re.compile(r"(?P<name>.*[^\d/-])-\Z")
 _BARE_COST = re.compile(r"(?P<indent> *)(?P<dash>- +)?(?P<cost>[\d.]+)(?P<rest> *(#.*)?)\Z")
 _ITEM = re.compile(r"(?P<indent> *)- ")
@@ -44,7 +46,7 @@ def _names_of(token: str) -> tuple[str, ...]:
     kind, _, instance = token.rpartition("/")
     if not kind or not instance or len(token) > MAX_NAME or any(c.isspace() or c == "," for c in token):
         raise CostError(0, _shown(token), "expected one name of the form TYPE/INSTANCE")
-    numbered = _NUMBERED.match(instance)
+    numbered = None if _UUID.match(instance) else _NUMBERED.match(instance)
     if numbered is None:
         return (token,)
     stem, low, high = numbered["stem"], numbered["low"], numbered["high"]

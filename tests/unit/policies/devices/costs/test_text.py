@@ -34,6 +34,8 @@ from policies.devices.costs import (
         ("a/cpu03", ["a/cpu03"]),
         ("pci/0000:3b:00.0", ["pci/0000:3b:00.0"]),
         ("nic/eth-a", ["nic/eth-a"]),
+        ("a/GPU-5a12b7cd-0011-2233-4455-667788990011", ["a/GPU-5a12b7cd-0011-2233-4455-667788990011"]),
+        ("a/GPU-5a12b7cd-0011-2233-445e-667788990011", ["a/GPU-5a12b7cd-0011-2233-445e-667788990011"]),
         ("memory/all", ["memory/all"]),
     ],
 )
