@@ -5,7 +5,7 @@ the driver, while pods run. Without this such a device would seem free as long a
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -53,13 +53,16 @@ class LateDevices:
         kubelet = self._kubelet()
         if kubelet is None or not self._seen.pieces or not (ledger.active() or self._adoption.left()):
             return
-        told = await kubelet.of_all()
+        before = self._containers()
+        told = {str(name): each for name, each in (await kubelet.of_all()).items()}
         names = needing_proof(tuple(dict.fromkeys(name for each in told.values() for name, _ in each.cdi)))
         proofs = await self._proofs_of(names) if names else NO_PROOFS
         # No await from here on: rows and devices may be others than before the questions.
-        lacking = partial(self._lacking, {str(name): each for name, each in told.items()}, proofs)
-        for row in tuple(self._rows()):
-            if devices := lacking(str(row.name), row.grant.devices):
+        now = self._containers()
+        same = {name: each for name, each in told.items() if name in now and before.get(name) == now[name]}
+        lacking = partial(self._lacking, same, proofs)
+        for row in ledger.active():
+            if row.container_id and (devices := lacking(str(row.name), row.grant.devices)):
                 self._hold(row, devices)
         self._adoption.hold_late(lacking)
 
@@ -68,11 +71,15 @@ class LateDevices:
         has_missed = kubelet is not None and kubelet.has_missed
         return has_missed or self._seen is not self._context.ledger.policy.known
 
-    def _rows(self) -> Iterator[Row]:
-        """Yield the containers that run or may; none of two with one name, as the kubelet tells no uid."""
-        active = self._context.ledger.active()
-        counts = Counter(row.name for row in active)
-        return (row for row in active if row.container_id and counts[row.name] == 1)
+    def _containers(self) -> Mapping[str, str]:
+        """Return the ids of containers by name, '' for those left alone or not created yet.
+
+        None of two with one name: the kubelet tells no uid, and may list a pod that ends beside the next of its name.
+        """
+        found = [(str(row.name), row.container_id) for row in self._context.ledger.active()]
+        found += [(left.name, "") for left in self._adoption.left()]
+        counts = Counter(name for name, _ in found)
+        return {name: container_id for name, container_id in found if counts[name] == 1}
 
     def _hold(self, row: Row, devices: tuple[DeviceGrant, ...]) -> None:
         request = replace(row.grant.request, given=with_given(row.grant.request.given, devices))

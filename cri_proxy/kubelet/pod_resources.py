@@ -5,7 +5,7 @@ not come in time, or does not parse, counts as none: it must not keep a containe
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 
@@ -90,7 +90,10 @@ class PodResources:
         return NOTHING_TOLD if answer is None else told_devices(answer, container, self._known())
 
     async def of_all(self) -> Mapping[ContainerName, ToldDevices]:
-        """Return its answer about all containers, for a question that no container waits for; empty without one."""
+        """Return its answer about all containers, for a question that no container waits for; empty without one.
+
+        It tells no uid: of a pod that ends while the next of its name begins, nothing is returned of either.
+        """
         self.has_missed = False
         try:
             listed = await self._listed(ANSWER_SECONDS)
@@ -98,9 +101,11 @@ class PodResources:
             self.has_missed = True  # that it is away is reported where containers wait for it
             return {}
         known, self._silent_until_seconds = self._known(), 0.0
+        counts = Counter((pod.namespace, pod.name) for pod in listed.pod_resources)
         return {
             ContainerName(pod.namespace, pod.name, each.name): told_devices(pod, each.name, known)
             for pod in listed.pod_resources
+            if counts[pod.namespace, pod.name] == 1
             for each in pod.containers
         }
 

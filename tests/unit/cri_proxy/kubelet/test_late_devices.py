@@ -93,6 +93,17 @@ async def test_a_device_is_held_once_a_source_lists_it() -> None:
         assert held(site, pod.container_id("c")) == ["gpu 0"]
 
 
+async def test_neither_of_two_that_are_left_alone_by_one_name_gets_the_device_of_the_other() -> None:
+    async with opened(LateSite(GIVEN, rules=Config(adopt="leave"))) as site:
+        past = PodKubelet(site.runtime, site.kubelet.node)
+        first = await past.run_pod(PodSpec("a", (OWNS,)))
+        await past.run_pod(replace(first.spec, uid="another"))
+        await site.open()
+        late = await site.open_late()
+        await late.look()
+        assert site.node.context.ledger.allocations.holdings == ()
+
+
 async def test_the_device_of_a_container_that_is_left_alone_is_held_too() -> None:
     async with opened(LateSite(GIVEN, told_pod("b", {}), rules=Config(adopt="leave"))) as site:
         spec = PodSpec("a", (OWNS,))
@@ -151,6 +162,47 @@ async def test_of_two_pods_of_one_name_neither_gets_the_devices_of_the_other() -
         await site.node.settle()
         await late.look()
         assert held(site, second.container_id("c")) == ["gpu 0"]
+
+
+async def test_an_answer_about_a_pod_that_has_ended_meanwhile_is_not_of_the_next_one_of_its_name() -> None:
+    name = "k8s.gpu.nvidia.com/claim=a-gpu-1"
+    told = told_pod("a", {"c": []})
+    claim = told.containers[0].dynamic_resources.add()
+    claim.claim_resources.add(device_name="gpu-1").cdi_devices.add(name=name)
+
+    class MadeAgain(LateSite):
+        """The pod is made again while the files behind its claim are read."""
+
+        async def _proofs_of(self, names: Sequence[str]) -> Proofs:
+            if self.proofs:
+                await self.kubelet.remove_pod(first.sandbox_id)
+                await self.run_spec(replace(first.spec, uid="another"))
+            return await super()._proofs_of(names)
+
+    async with opened(MadeAgain(told)) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        first = await site.run("a", OWNS)
+        site.service.get = "offered"
+        site.proofs = {name: (proved(["GPU-1"]),)}
+        await late.look()
+        (row,) = site.node.context.ledger.active()
+        assert (row.key.pod_uid, row.grant.devices) == ("another", ())
+
+
+async def test_of_two_pods_that_the_kubelet_lists_by_one_name_neither_is_told_of() -> None:
+    async with opened(LateSite(GIVEN, told_pod("a", {"c": []}))) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        pod = await site.run("a", OWNS)
+        site.service.get = "offered"
+        for listed in (site.service.pods, site.service.pods[::-1]):
+            site.service.pods = listed
+            await late.look()
+            assert held(site, pod.container_id("c")) == []
+        site.service.pods = (GIVEN,)
+        await late.look()
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
 
 
 async def test_where_the_operator_does_not_want_it_asked_the_kubelet_is_left_alone() -> None:
