@@ -14,7 +14,6 @@ of an appended page beside the state, in the same run.
 import argparse
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.daemon import MACHINE, RUNTIME
+from benchmarks.embedded_runtime import MACHINE, start_runtime
 from benchmarks.memory import cpu_seconds, family
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed
@@ -47,8 +46,6 @@ ADDED_BAR_MS: Final = 3.0
 PODS: Final = 12  # of each kind in each round
 REST_SECONDS: Final = 2.0
 """Until the daemon has done what no call waits for: looks at new containers come within 1.2 seconds."""
-ROOT: Final = Path(__file__).resolve().parent.parent
-_START_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -79,26 +76,19 @@ def pod(name: str, kind: str) -> PodSpec:
     return PodSpec(name, (guaranteed("c", 1000) if kind == "exclusive" else ContainerSpec("c", 50),))
 
 
-def start_runtime(stack: AsyncExitStack, directory: Path) -> Path:
-    """An embedded runtime in a process of its own, once its socket is there; gives that."""
+def runtime_in(stack: AsyncExitStack, directory: Path) -> Path:
+    """An embedded runtime in a process of its own, until the stack ends; gives its socket."""
     directory.mkdir()
     socket = directory / "runtime.sock"
-    program = RUNTIME.format(machine=MACHINE, pods=0)
-    command = [sys.executable, "-c", program, str(socket), str(directory / "kubelet.sock")]
-    runtime = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    runtime = start_runtime(socket)
     stack.callback(runtime.wait)
     stack.callback(runtime.terminate)
-    end = time.monotonic() + _START_SECONDS
-    while not socket.exists():
-        if time.monotonic() > end:
-            raise SystemExit(f"the runtime does not listen at {socket}")
-        time.sleep(0.01)
     return socket
 
 
 async def variant(stack: AsyncExitStack, directory: Path, name: str, standing: int) -> Variant:
     """A runtime, a daemon unless it is 'direct', and the pods that stand there all the time."""
-    socket = start_runtime(stack, directory)
+    socket = runtime_in(stack, directory)
     endpoint, daemon = f"unix://{socket}", None
     if name != "direct":
         root = write_tree(directory / "machine", describe(MACHINE))

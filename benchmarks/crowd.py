@@ -23,8 +23,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.create import Variant, start_runtime
-from benchmarks.daemon import MACHINE
+from benchmarks.create import Variant, runtime_in
+from benchmarks.embedded_runtime import MACHINE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec
 from cri_proxy.runtime.client import RuntimeClient
@@ -112,7 +112,7 @@ async def compare(runtime: str) -> bool:
             real = await stack.enter_async_context(PrivateContainerd(directory / "containerd"))
             ways = await crowds(stack, directory / "daemon", real.endpoint, real.node, Path("/"))
         else:
-            socket = start_runtime(stack, directory / "runtime")
+            socket = runtime_in(stack, directory / "runtime")
             tree = write_tree(directory / "machine", describe(MACHINE))
             ways = await crowds(
                 stack, directory / "daemon", f"unix://{socket}", KubeletNode(64 << 30, log_directory=""), tree

@@ -10,7 +10,6 @@ an exporter has asked then. Bars: docs/design.md, spec/relay.md.
 
 import asyncio
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.installed import ROOT, environment, install
+from benchmarks.embedded_runtime import MACHINE, start_runtime
+from benchmarks.installed import environment, install
 from benchmarks.memory import Memory, cpu_seconds, family, memory_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
@@ -40,7 +40,6 @@ from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.daemon import run_arguments
 from tests.testbed.pod_kubelet import PodKubelet
 
-MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
 PROCESSES_AT_REST = 3  # the daemon, the launcher of helpers, the store's helper
 ROUNDS = 7
 CONTAINERS = 500
@@ -52,30 +51,6 @@ ACCEPTING_BAR_SECONDS = 0.3
 IDLE_BAR_MB, LOADED_BAR_MB = 40, 50
 ALL_BAR_MB = 60  # with the helper processes
 ENVIRONMENT = environment()
-# The kubelet's list has the pods of run_pods, each with a device.
-RUNTIME = """
-import asyncio, sys
-from pathlib import Path
-from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.kubelet.lister.socket import UnaryServer
-from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
-from cri_proxy.runtime.embedded.server import RuntimeServer
-from sysfs.descriptions.machine import describe
-listed = pb.ListPodResourcesResponse()
-for number in range({pods}):
-    container = listed.pod_resources.add(name=f"pod-{{number}}", namespace="default").containers.add(name="c")
-    container.devices.add(resource_name="example.com/nic", device_ids=[f"eth{{number}}"])
-async def answered(method, message):
-    return listed.SerializeToString() if method.endswith("/List") else b""
-async def serve():
-    server = RuntimeServer(EmbeddedRuntime(describe({machine!r}), image_names=(IMAGE,)), sys.argv[1])
-    kubelet = UnaryServer(answered, lambda error: None)
-    await kubelet.start(Path(sys.argv[2]), Path(sys.argv[2]))
-    await server.start()
-    await asyncio.Event().wait()
-asyncio.run(serve())
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +87,11 @@ class Bench:
         return path
 
     def start_runtime(self) -> "subprocess.Popen[bytes]":
-        """The embedded runtime's own process, once its socket is there."""
+        """Start the embedded runtime and the kubelet's list, in a process of their own."""
         path = Path(self.runtime_endpoint.removeprefix("unix://"))
         kubelet = self.directory / "kubelet" / "pod-resources" / "kubelet.sock"
         kubelet.parent.mkdir(parents=True)
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                RUNTIME.format(machine=MACHINE, pods=CONTAINERS + OWNERS * 4),
-                str(path),
-                str(kubelet),
-            ],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        _wait_for(path.exists)
-        return process
+        return start_runtime(path, kubelet, pods=CONTAINERS + OWNERS * 4)  # those of run_pods
 
     def start_daemon(self, *more: str) -> Started:
         """A daemon with ``more`` options that decides, and how long that took."""

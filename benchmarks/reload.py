@@ -17,7 +17,8 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.daemon import MACHINE, Bench, stop_process
+from benchmarks.daemon import Bench, stop_process
+from benchmarks.embedded_runtime import MACHINE
 from benchmarks.installed import PACKAGES, ROOT
 from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.cli.run import settings_from
