@@ -20,6 +20,8 @@ _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64}) ")
 _PAGE: Final = "200"
 """So many Nodes, of at most 20 KB or so each, are within the limit of an answer."""
 _MOST_PAGES: Final = 100
+_FROM_CACHE: Final = {"resourceVersion": "0"}
+"""Answered from the server's memory, as for the kubelets' own questions: it may be late, and etcd is not read."""
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
@@ -60,10 +62,10 @@ class ListedNode:
 async def list_nodes(api: ApiClient, selector: str, *, from_cache: bool = False) -> tuple[ListedNode, ...]:
     """Return the Nodes that a label selector chooses, by name. Raises as ``ApiClient.get`` does, and CriProxyError.
 
-    ``from_cache``: one answer from the server's memory (resourceVersion 0), for few Nodes that many ask for; it may be
-    late. Else pages of what is stored.
+    ``from_cache``: one answer from the server's memory, for few Nodes that many ask for; it may be late. Else pages of
+    what is stored.
     """
-    query = {"labelSelector": selector} | ({"resourceVersion": "0"} if from_cache else {"limit": _PAGE})
+    query = {"labelSelector": selector, **(_FROM_CACHE if from_cache else {"limit": _PAGE})}
     found: list[ListedNode] = []
     for _ in range(_MOST_PAGES):
         page = await api.get(NODES, query) or {}
@@ -76,8 +78,11 @@ async def list_nodes(api: ApiClient, selector: str, *, from_cache: bool = False)
 
 
 async def labels_of(api: ApiClient, name: str) -> Mapping[str, str]:
-    """Return the labels of a Node. Raises as ``ApiClient.get`` does, and CriProxyError where there is none."""
-    found = await api.get(f"{NODES}/{name}", accept=_METADATA_ONLY)
+    """Return the labels of a Node, from the server's memory, since every node asks again and again.
+
+    Raises as ``ApiClient.get`` does, and CriProxyError where there is none.
+    """
+    found = await api.get(f"{NODES}/{name}", _FROM_CACHE, accept=_METADATA_ONLY)
     if found is None:
         raise CriProxyError(f"the API server knows no Node {name!r:.80}")
     return _words(_mapping(found.get("metadata")).get("labels"))

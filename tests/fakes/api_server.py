@@ -94,8 +94,9 @@ class ApiServer:
             return 404, b"404 page not found\n"
         if method in ("POST", "PUT") and (value.get("apiVersion"), value.get("kind")) != kind:
             return 400, _status(400, "BadRequest", "the object is of another kind")
-        if method == "GET" and query:
-            method, value = "LIST", dict(parse_qsl(query, keep_blank_values=True))
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        if method == "GET" and "labelSelector" in asked:
+            method, value = "LIST", asked
         return getattr(self, f"_{method.lower()}")(path, value, headers)  # type: ignore[no-any-return]  # one of these
 
     def _list(self, path: str, query: Plain, headers: Mapping[str, str]) -> tuple[int, Plain]:
