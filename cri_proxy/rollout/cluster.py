@@ -51,7 +51,7 @@ class RolloutCluster:
         event = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{name[:_NAME_LENGTH]}.{unique}", "namespace": namespace},
+            "metadata": {"name": f"{name[:_NAME_LENGTH].rstrip('-.')}.{unique}", "namespace": namespace},
             "eventTime": datetime.fromtimestamp(at_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": CONTROLLER,
             "reportingInstance": self.node[:128],

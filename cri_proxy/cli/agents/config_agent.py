@@ -50,6 +50,7 @@ def _register_cluster(parser: argparse.ArgumentParser) -> None:
         "--canary",
         action="append",
         default=[],
+        type=argument(_label),
         metavar="LABEL",
         help="nodes with this label (KEY=VALUE) take a change before all others; several: in this order",
     )
@@ -124,6 +125,13 @@ def _gate_of(args: argparse.Namespace, log: "Log") -> "Gate":
     rules = RolloutRules(tuple(args.canary), args.canary_steady, args.canary_timeout)
     cluster = RolloutCluster(ApiClient(access), node, args.config_map)
     return ClusterGate(cluster, rules, clock=SystemClock(), log=log, random=Random())
+
+
+def _label(text: str) -> str:
+    """Return a label selector that chooses some Nodes: '' would choose all, and each be a canary. Raises ValueError."""
+    if not text.strip():
+        raise ValueError(f"expected a label, KEY=VALUE, got {text!r}")
+    return text
 
 
 def _config_map(text: str) -> "ConfigMapName":

@@ -117,6 +117,7 @@ async def test_the_label_of_the_node_is_asked_for_at_the_api_server(
     [
         (["--canary", "a=b"], "--canary goes with --cluster"),
         (["--cluster", "--canary", "a=b", "--once"], "--canary goes with --cluster and without --once"),
+        (["--cluster", "--canary", " "], "expected a label, KEY=VALUE"),
         (["--cluster"], "--kubeconfig names a file"),
         (["--cluster", "--kubeconfig", "/does/not/exist"], "cannot be read"),
         (["--cluster", "--kubeconfig", "KUBECONFIG"], "--cluster needs the Node's name: --node-name, or NODE_NAME"),
