@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # loaded late, by ``machine_of``
 
 T = TypeVar("T")
 OptionsOf = argparse.ArgumentParser | argparse._ArgumentGroup
-"""The receiver of options: a parser, or a group of one."""
+"""A parser, or a group of one: options are added to either."""
 ROOT: Final = Path("/")
 _MACHINE: Final = (
     "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], a description, or a name of "

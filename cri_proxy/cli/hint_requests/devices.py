@@ -11,7 +11,7 @@ from sysfs.documents.table import Form, KeyRow, Table
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """The frame of one resource: the mask of the machine's nodes, and the nodes of the devices read so far."""
+    """The state of reading one resource: the mask of the machine's nodes, the nodes of the devices read so far."""
 
     machine: int
     nodes: dict[str, int | None] = field(default_factory=dict)

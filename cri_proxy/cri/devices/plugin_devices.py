@@ -47,7 +47,10 @@ def given_devices(
 
 
 def node_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
-    """Return the host paths of its device nodes, which device plugins name: no pod can ask for one."""
+    """Return the host paths of its device nodes: of device plugins, and of raw block volumes, which are no device here.
+
+    A pod can name neither path.
+    """
     return tuple(dict.fromkeys(device.host_path for device in config.devices if device.host_path.startswith("/")))
 
 

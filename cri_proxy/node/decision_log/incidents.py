@@ -12,7 +12,7 @@ KEPT: Final = 256
 
 
 class IncidentKind(StrEnum):
-    """The kind of an event of a container, or to a pod before it had one."""
+    """The kind of an incident: of a container, or of a pod before it had one."""
 
     REFUSED = "refused"  # it was not created
     OVERCOMMITTED = "overcommitted"  # it was created, with no CPU time booked for what it asks for

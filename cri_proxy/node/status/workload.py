@@ -20,7 +20,7 @@ _JOB_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
 
 @dataclass(frozen=True, slots=True)
 class PodWorkload:
-    """The maker of a pod: its kind, as Kubernetes spells it, and its name. '' = a kind that cannot be told."""
+    """The owner of a pod: its kind, as Kubernetes spells it, and its name. '' = a kind that cannot be told."""
 
     kind: str
     name: str

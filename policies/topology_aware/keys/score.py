@@ -38,9 +38,7 @@ class Key(NamedTuple):
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
     used: tuple[int, ...]  # minus what is in use, from the packages down; (): what is full counts, or isolated CPUs
     full: int  # minus what is left in it, for owners on a machine more than half full; pack: in the pool above
-    left: tuple[
-        int, ...
-    ]  # isolated CPUs, from the packages down; beside ``full`` what is left above; else CPUs to share
+    left: tuple[int, ...]  # isolated CPUs, from the packages down; beside ``full`` the room above; else CPUs to share
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
