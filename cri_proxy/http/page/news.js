@@ -31,6 +31,7 @@ export class News {
     const since = this.heardUntil;
     this.heardUntil = Date.now() / 1000;
     const answer = await ask(`/api/v1/history?since=${Math.round(since)}`).catch(() => null);
+    if (!answer?.ok) this.heardUntil = since; // the next whole status asks for this time again
     const { events = [] } = answer?.ok ? await answer.json() : {};
     for (const event of events) this.told(event);
     this.arrange();
