@@ -90,7 +90,9 @@ class ClusterGate:
             if self._group is None and copy is not None:
                 self._group = copy.get(GROUP_FILE, b"").decode(errors="replace").strip()
             last = self._group
-            stays = "nothing is written before" if last is None else f"the last group, {last or 'none'}, stays"
+            stays = (
+                "nothing is written until they are read" if last is None else f"the last group, {last or 'none'}, stays"
+            )
             if self._is_news(events.NODE_UNREAD, str(error)):
                 self._log.warning(events.NODE_UNREAD, node=self._cluster.node, reason=str(error), outcome=stays)
         return self._group

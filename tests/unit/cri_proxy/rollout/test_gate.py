@@ -219,7 +219,7 @@ async def test_a_node_without_files_and_without_the_api_server_writes_nothing(fl
     new.volume.write(OLD)
     assert not await new.agent.copy()
     assert not new.target.exists()
-    assert new.log.of("node_unread")[0]["outcome"] == "nothing is written before"
+    assert new.log.of("node_unread")[0]["outcome"] == "nothing is written until they are read"
 
 
 async def test_a_new_node_takes_at_once_what_the_canaries_have_and_waits_for_what_they_reject(fleet: Fleet) -> None:
