@@ -11,7 +11,6 @@ from cri_proxy.errors import CommandFailed
 if TYPE_CHECKING:
     from cri_proxy.config.files.agent import Gate
     from cri_proxy.logs import Log
-    from cri_proxy.rollout.cluster import ConfigMapName
 
 EXAMPLE = """\
 cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster
@@ -64,7 +63,7 @@ def _register_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config-map",
         type=argument(_config_map),
-        default=_config_map("kube-system/cri-proxy"),
+        default=("kube-system", "cri-proxy"),
         metavar="NAMESPACE/NAME",
         help=config_map,
     )
@@ -110,7 +109,7 @@ def _gate_of(args: argparse.Namespace, log: "Log") -> "Gate":
     from cri_proxy.config.addresses import optional_name
     from cri_proxy.kube_api.access import AccessError, access_of
     from cri_proxy.kube_api.client import ApiClient
-    from cri_proxy.rollout.cluster import RolloutCluster
+    from cri_proxy.rollout.cluster import ConfigMapName, RolloutCluster
     from cri_proxy.rollout.gate import ClusterGate, RolloutRules
 
     try:
@@ -123,7 +122,7 @@ def _gate_of(args: argparse.Namespace, log: "Log") -> "Gate":
     if not node:
         raise CommandFailed(f"--cluster needs the Node's name: --node-name, or {NODE_VARIABLE} from spec.nodeName", 2)
     rules = RolloutRules(tuple(args.canary), args.canary_steady, args.canary_timeout)
-    cluster = RolloutCluster(ApiClient(access), node, args.config_map)
+    cluster = RolloutCluster(ApiClient(access), node, ConfigMapName(*args.config_map))
     return ClusterGate(cluster, rules, clock=SystemClock(), log=log, random=Random())
 
 
@@ -134,12 +133,11 @@ def _label(text: str) -> str:
     return text
 
 
-def _config_map(text: str) -> "ConfigMapName":
-    """Return the ConfigMap of NAMESPACE/NAME. Raises ValueError."""
+def _config_map(text: str) -> tuple[str, str]:
+    """Return namespace and name of NAMESPACE/NAME. Raises ValueError."""
     from cri_proxy.config.addresses import optional_name
-    from cri_proxy.rollout.cluster import ConfigMapName
 
     namespace, _, name = text.partition("/")
     if not namespace or not name:
         raise ValueError(f"expected NAMESPACE/NAME, got {text!r:.80}")
-    return ConfigMapName(optional_name(namespace), optional_name(name))
+    return optional_name(namespace), optional_name(name)
