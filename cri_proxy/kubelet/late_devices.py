@@ -14,7 +14,7 @@ from cri_proxy import events
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, needing_proof
 from cri_proxy.cri.devices.plugin_devices import with_named
-from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.kubelet.pod_resources import SILENCE_SECONDS, PodResources
 from cri_proxy.node.node import Node
 from cri_proxy.node.sync.claims import ProofsOf
 from cri_proxy.state.rows import Row
@@ -34,16 +34,20 @@ class LateDevices:
         self._context, self._coordinator, self._adoption = node.context, node.coordinator, node.adoption
         self._kubelet, self._proofs_of = kubelet, proofs_of
         self._seen: JoinedDevices | None = None
+        self._is_silent = False  # the last question had no answer
 
     async def watch(self) -> None:
-        """Look at once, every minute, and soon after other devices are listed or an answer came too late."""
+        """Look at once, every minute, and soon after other devices are listed or an answer came too late.
+
+        A kubelet that does not answer here either is asked again after SILENCE_SECONDS.
+        """
         clock = self._context.clock
         await self._coordinator.wait_ready()
         while True:
             await self.look()
-            due = clock.monotonic_seconds() + POLL_SECONDS
+            looked_at_seconds = clock.monotonic_seconds()
             await clock.sleep(LOOK_SECONDS)
-            while not self._has_news() and clock.monotonic_seconds() < due:
+            while not self._is_due(clock.monotonic_seconds() - looked_at_seconds):
                 await clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
@@ -55,6 +59,7 @@ class LateDevices:
             return
         before = self._containers()
         told = {str(name): each for name, each in (await kubelet.of_all()).items()}
+        self._is_silent = kubelet.has_missed and not told
         names = needing_proof(tuple(dict.fromkeys(name for each in told.values() for name, _ in each.cdi)))
         proofs = await self._proofs_of(names) if names else NO_PROOFS
         # No await from here on: rows and devices may be others than before the questions.
@@ -66,10 +71,12 @@ class LateDevices:
                 self._hold(row, devices)
         self._adoption.hold_late(lacking)
 
-    def _has_news(self) -> bool:
+    def _is_due(self, waited_seconds: float) -> bool:
         kubelet = self._kubelet()
-        has_missed = kubelet is not None and kubelet.has_missed
-        return has_missed or self._seen is not self._context.ledger.policy.known
+        most_seconds = POLL_SECONDS
+        if kubelet is not None and kubelet.has_missed:
+            most_seconds = SILENCE_SECONDS if self._is_silent else LOOK_SECONDS
+        return waited_seconds >= most_seconds or self._seen is not self._context.ledger.policy.known
 
     def _containers(self) -> Mapping[str, str]:
         """Return the ids of containers by name, '' for those left alone or not created yet.

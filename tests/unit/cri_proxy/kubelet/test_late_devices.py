@@ -1,7 +1,8 @@
 """Devices that the kubelet gave to running containers, and of which nothing was known when these were created."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -215,18 +216,57 @@ async def test_where_the_operator_does_not_want_it_asked_the_kubelet_is_left_alo
         assert site.service.calls == []
 
 
-async def test_it_looks_again_soon_after_an_answer_was_missed_or_devices_changed_else_each_minute() -> None:
-    async with opened(LateSite(GIVEN)) as site:
-        late = await site.open_late()
-        site.service.get = "absent"
-        pod = await site.run("a", OWNS)
-        tasks = Tasks(lambda error: site.log.errors.append(repr(error)))
+class Timed(KubeletService):
+    """Keeps when it was asked about all containers; ``steps`` has what happens at a question, by its number."""
+
+    def __init__(self, site: LateSite) -> None:
+        super().__init__(GIVEN, get="absent")
+        self._site = site
+        self.asked_at: list[float] = []
+        self.steps: dict[int, Callable[[], object]] = {}
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        if method.endswith("/List"):
+            self.asked_at.append(self._site.clock.monotonic_seconds())
+            self.steps.get(len(self.asked_at), lambda: None)()
+        return await super().unary(method, message, timeout_seconds=timeout_seconds)
+
+    def answer(self) -> None:
+        self.get = "offered"
+
+    async def waits(self, late: LateDevices, count: int) -> list[float]:
+        """Let it watch until it was asked so often; return the seconds between the questions."""
+        tasks = Tasks(lambda error: self._site.log.errors.append(repr(error)))
         tasks.start(late.watch(), name="late devices")
-        await holds("it has asked in vain", lambda: "List" in site.service.calls)
-        site.service.get = "offered"
-        await holds("the device is held", lambda: held(site, pod.container_id("c")) == ["gpu 0"])
-        began = site.clock.monotonic_seconds()
-        count = site.service.calls.count("List")
-        await holds("it has asked again", lambda: site.service.calls.count("List") > count)
-        assert site.clock.monotonic_seconds() - began >= 55
+        await holds("it has asked", lambda: len(self.asked_at) >= count)
         await tasks.cancel()
+        return [later - before for before, later in pairwise(self.asked_at[:count])]
+
+
+def other_devices(site: LateSite) -> None:
+    use_devices(site.node, EMPTY_INVENTORY)
+    use_devices(site.node, two_pairs())
+
+
+async def test_it_looks_each_minute_and_twice_as_often_at_a_kubelet_that_stays_silent() -> None:
+    async with opened(LateSite()) as site:
+        site.service = timed = Timed(site)
+        timed.steps = {3: timed.answer}
+        late = await site.open_late()
+        pod = await site.run("a", OWNS)
+        assert await timed.waits(late, 5) == [30, 30, 60, 60]
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+
+
+async def test_it_looks_soon_after_a_container_came_without_an_answer_or_devices_changed() -> None:
+    async with opened(LateSite()) as site:
+        site.service = timed = Timed(site)
+        late = await site.open_late()
+        kubelet = late._kubelet()
+        timed.steps = {
+            1: timed.answer,
+            2: lambda: setattr(kubelet, "has_missed", True),
+            3: lambda: other_devices(site),
+        }
+        await site.run("a", OWNS)
+        assert await timed.waits(late, 4) == [60, 5, 5]
