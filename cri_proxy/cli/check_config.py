@@ -13,6 +13,7 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option_groups import HttpTlsOptions
 from cri_proxy.config.settings import settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError, StoreError
@@ -82,7 +83,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     report = ConfigReport(file=str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
     if not machine or machine == "host":
-        report = with_device_files(report, loaded.config)
+        report = with_tls_files(with_device_files(report, loaded.config), loaded.config.http_tls)
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
@@ -128,6 +129,20 @@ def with_device_files(report: ConfigReport, config: Config) -> ConfigReport:
         found = listed.read()
         problems = problems_of(found, listed.judge(found, {}).files)
         report = replace(report, cost_problems=(*report.cost_problems, *problems))
+    return report
+
+
+def with_tls_files(report: ConfigReport, options: HttpTlsOptions) -> ConfigReport:
+    """Return the report with a warning where the files of ``httpTLS`` cannot be used as they are on this node."""
+    if not options.certificate:
+        return report
+    from cri_proxy.http.tls import TlsFiles
+
+    try:
+        TlsFiles.named(options.certificate, options.key, options.tokens).load()
+    except ValueError as error:
+        words = f"httpTLS: {error}; until it can be used, the address of http is not opened"
+        return replace(report, warnings=(*report.warnings, words))
     return report
 
 

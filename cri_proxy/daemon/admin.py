@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cri_proxy.clock import Clock
@@ -95,8 +94,7 @@ def _tls_guard(options: HttpTlsOptions, http: HttpAddress) -> Guard | None:
         return None
     from cri_proxy.http.tls import TlsFiles, TlsGuard  # OpenSSL is 5 MB
 
-    tokens = Path(options.tokens) if options.tokens else None
-    return TlsGuard(TlsFiles(Path(options.certificate), Path(options.key), tokens), http.files_judged)
+    return TlsGuard(TlsFiles.named(options.certificate, options.key, options.tokens), http.files_judged)
 
 
 def _tcp_posts(manifests: PostHandler, clock: Clock, log: Log | None) -> Posts:

@@ -133,7 +133,7 @@ class AdminServer:
         problem = await self.open_tcp(address)
         if problem:
             self._retrying.start(self._retry_tcp(address), name="http retry")
-            problem += "; until it is free, status is served on the admin socket only, --http names another address"
+            problem += "; it is tried again every minute, and until then status is served on the admin socket only"
         return problem or None
 
     async def _retry_tcp(self, address: str) -> None:
@@ -156,7 +156,7 @@ class AdminServer:
             )
         except OSError as error:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            return f"{address}: {reason}"
+            return f"{address}: {reason}, --http names another address"
         self._servers.append(server)
         if self.guard is not None:
             self._retrying.start(self.guard.keep_loaded(), name="http TLS files")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from cri_proxy.http.messages import Turn
 
@@ -33,6 +33,11 @@ class TlsFiles:
     certificate: Path
     key: Path
     tokens: Path | None = None
+
+    @classmethod
+    def named(cls, certificate: str, key: str, tokens: str) -> Self:
+        """Return the files that the options name; ``tokens`` '' = none is asked for."""
+        return cls(Path(certificate), Path(key), Path(tokens) if tokens else None)
 
     def load(self) -> "Secrets":
         """Read them all. Blocks. Raises ValueError that names the file."""

@@ -21,6 +21,7 @@ from sysfs.descriptions.machine import describe
 from tests.fakes.serving import served
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.views import FixedDaemon, container, status_view
+from tests.testbed.certificates import self_signed
 
 TEXT = "adopt: leave\nreservedResources: {cpu: 750m}\n"
 RUN = ["run", "--config"]
@@ -367,6 +368,19 @@ def test_the_cost_files_of_this_node_say_nothing_about_another_machine(path: Pat
     path.write_text(f"{TEXT}costs: {{dir: {tmp_path}/costs.d}}\n")
     assert "others may write to it" in check(path, tmp_path / "a.sock").cost_problems[0]
     assert check(path, tmp_path / "a.sock", machine="{packages: 1, cores: 4}").cost_problems == ()
+
+
+def test_a_certificate_or_token_of_this_node_that_cannot_be_used_is_a_warning(path: Path, tmp_path: Path) -> None:
+    made, tokens = self_signed(tmp_path), tmp_path / "tokens"
+    tokens.write_text("short\n")
+    path.write_text(f"{TEXT}httpTLS: {{certificate: {made.certificate}, key: {made.key}, tokenFile: {tokens}}}\n")
+    (told,) = (each for each in check(path, tmp_path / "a.sock").warnings if each.startswith("httpTLS: "))
+    assert f"{tokens}: token 1: expected at least 16" in told and "is not opened" in told
+    assert not any("httpTLS" in each for each in check(path, tmp_path / "a.sock", machine="{cores: 4}").warnings)
+    tokens.write_text("a" * 32)
+    assert not any("httpTLS" in each for each in check(path, tmp_path / "a.sock").warnings)
+    made.key.unlink()
+    assert any(f"httpTLS: {made.key}: No such file" in each for each in check(path, tmp_path / "a.sock").warnings)
 
 
 def test_devices_that_win_by_silence_are_a_warning(path: Path, tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ async def test_files_that_cannot_be_used_open_nothing(
     await server.close()
     assert server.addresses == ()
     assert said.startswith("httpTLS: ")
+    assert "another address" not in said
     with pytest.raises(ValueError, match=problem) as refused:
         files.load()
     assert str(refused.value) in said
