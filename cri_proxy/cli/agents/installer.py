@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cri_proxy.cli.arguments import ROOT, add_path
+from cri_proxy.cli.output import say
 from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:
+    from cri_proxy.installer.journal import InstallJournal
     from cri_proxy.logs import Log
 
 EXAMPLE = """\
@@ -64,11 +66,15 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.turn_back:
         installation = installation_of(options, log)
+        if installation.journal is None:
+            say("nothing to turn back: no installation was begun on this host, or it was uninstalled")
+            return 0
         installation.turn_back("the installation was not done in time")
         try:
-            installation.run()
+            journal = installation.run()
         except HostFailed as error:
             raise CommandFailed(f"not all of it could be turned back: {error}") from error
+        say(_told(journal))
         return 0
     if not options.node_name:
         raise CommandFailed("--node-name, or the variable NODE_NAME, has to name the Node of this host", 2)
@@ -77,3 +83,13 @@ def run(args: argparse.Namespace) -> int:
         return 0 if agent.step().is_rest else 1
     serve(agent, POLL_SECONDS)
     return 0
+
+
+def _told(journal: "InstallJournal | None") -> str:
+    """Return how the host is after --turn-back, as a sentence."""
+    if journal is None:
+        return "turned back: the host is as it was before the installation"
+    if not journal.reason:
+        return f"nothing to turn back: {journal.release} is installed, and nothing is on its way"
+    left = f"{journal.installed} is installed" if journal.installed else "the host is as it was before the installation"
+    return f"turned back: {left}; why: {journal.reason}"
