@@ -21,6 +21,8 @@ SERIES = {
     'up{job="cri-proxy",instance="worker-2"}': "0x30",
     'up{job="scrapeConfig/kube-system/cri-proxy",instance="worker-3"}': "1x9 0x20",
     'up{job="kubelet",instance="worker-1"}': "0x30",
+    'cri_proxy_ready{job="cri-proxy",instance="worker-1"}': "1x30",
+    'cri_proxy_ready{job="scrapeConfig/kube-system/cri-proxy",instance="worker-3"}': "1x9 stale",
     'cri_proxy_config_info{job="cri-proxy",instance="worker-1",digest="a",version="0.1.0"}': "1x30",
     f'cri_proxy_config_info{{job="cri-proxy",instance="worker-2",{NEWER}}}': "1x30",
     f'cri_proxy_config_info{{job="cri-proxy",instance="worker-3",{NEWER}}}': "1x30",
@@ -86,7 +88,7 @@ def test_a_daemon_that_does_not_answer_is_an_alert_and_the_table_says_who_is_alo
     promtool: str, tmp_path: Path
 ) -> None:
     """Of jobs with our name alone, whoever made them; of configurations the number of nodes that have each."""
-    alike = next(target["expr"] for target in TABLE["targets"] if target["refId"] == "alike")
+    asked = {target["refId"]: target["expr"].replace("$instance", ".*") for target in TABLE["targets"]}
     labels = 'job="cri-proxy", instance="worker-{}", digest="{}", version="{}"'
     counts = [("1", "a", "0.1.0", 1), ("2", "b", "0.2.0", 2), ("3", "b", "0.2.0", 2)]
     down = ["worker-2", "worker-3"]
@@ -96,7 +98,14 @@ def test_a_daemon_that_does_not_answer_is_an_alert_and_the_table_says_who_is_alo
         for time, many in (("4m", 0), ("6m", 1), ("12m", 1), ("20m", 2))
     ]
     each_node = [(f"{{{labels.format(*count[:3])}}}", count[3]) for count in counts]
-    expected.append((alike.replace("$instance", ".*"), "5m", each_node))
+    expected.append((asked["alike"], "5m", each_node))
+    third = 'job="scrapeConfig/kube-system/cri-proxy", instance="worker-3"'
+    ready = [
+        ('cri_proxy_ready{job="cri-proxy", instance="worker-1"}', 1),
+        ('up{job="cri-proxy", instance="worker-2"}', 0),
+    ]
+    expected.append((asked["ready"], "5m", [*ready, (f"cri_proxy_ready{{{third}}}", 1)]))
+    expected.append((asked["ready"], "12m", [*ready, (f"up{{{third}}}", 0)]))
     question = {
         "rule_files": [f"{MONITORING}/alerts.yaml"],
         "evaluation_interval": "1m",
