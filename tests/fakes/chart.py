@@ -186,5 +186,10 @@ _FUNCTIONS: Final[Mapping[str, Any]] = {
 }
 
 if __name__ == "__main__":
-    given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else None
-    yaml.safe_dump_all(rendered(given), sys.stdout, sort_keys=False)
+    try:
+        given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else None
+        yaml.safe_dump_all(rendered(given), sys.stdout, sort_keys=False)
+    except jsonschema.ValidationError as error:
+        sys.exit(f"{sys.argv[1]}: {error.json_path}: {error.message}")
+    except (OSError, yaml.YAMLError) as error:
+        sys.exit(f"cannot be read: {error}")

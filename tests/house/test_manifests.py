@@ -4,6 +4,9 @@
 tests/e2e/test_packages.py lets kubectl print it again, and so what stands in ``canary`` and ``exporter-condition``.
 """
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,6 +178,14 @@ def test_the_chart_leaves_out_what_is_not_wanted() -> None:
 def test_the_schema_of_the_values_refuses_a_mistake(values: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         rendered(values)
+
+
+def test_a_mistake_in_the_values_is_one_line_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("configAgent: {groups: [realtime]}\n")
+    command = [sys.executable, "-m", "tests.fakes.chart", str(tmp_path / "ours.yaml")]
+    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r".*/ours.yaml: \$.configAgent: .*'groups' was unexpected.*\n", done.stderr)
 
 
 def test_the_chart_has_the_version_of_the_program() -> None:
