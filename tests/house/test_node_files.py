@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import files
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = directory / f"cri-proxy_{RELEASE}_{architecture.strip()}.deb"
     subprocess.run(["dpkg-deb", "--build", directory / "root", package], check=True, capture_output=True)
     return directory
+
+
+def test_an_environment_has_the_text_of_the_licence_where_its_notice_says() -> None:
+    assert "structlog-*.dist-info/licenses/LICENSE-APACHE" in (ROOT / "LICENSE").read_text()
+    (text,) = (file.read_text() for file in files("structlog") or () if file.name == "LICENSE-APACHE")
+    assert " ".join(text.split()).startswith("Apache License Version 2.0, January 2004")
+    assert "END OF TERMS AND CONDITIONS" in text
 
 
 def build_image(directory: Path, builder: Path | str) -> subprocess.CompletedProcess[str]:
