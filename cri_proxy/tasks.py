@@ -32,7 +32,7 @@ def hear_signals(acts: Mapping[int, Callable[[], None]]) -> None:
     signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
     for number in acts:
         signal.signal(number, lambda number, frame: None)  # without one, the interpreter would send no number
-        signal.siginterrupt(number, False)
+        signal.siginterrupt(number, False)  # signal.signal has set it: system calls would end with EINTR
 
 
 async def readable(file: int | socket.socket) -> None:
@@ -58,7 +58,7 @@ class Tasks:
     def start(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
         """Run this coroutine in the background."""
         task = asyncio.get_running_loop().create_task(work, name=name or None)
-        self._running.add(task)
+        self._running.add(task)  # the event loop itself holds tasks by weak references only
         task.add_done_callback(self._done)
         return task
 

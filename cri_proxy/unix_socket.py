@@ -77,7 +77,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
     if mode is not None and not take_over and answers(listen):
         raise ConfigError(str(listen), 0, "listen", "another process answers there; stop it or choose another path")
     temporary = listen.parent / f".{os.getpid():x}-{next(_numbers):x}"
-    temporary.unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)  # of an earlier process that had this number
     return temporary
 
 
@@ -105,7 +105,7 @@ def publish(temporary: Path, listen: Path, runtime: Path | None) -> Published:
     """Give a bound socket the runtime socket's owner and mode (0600 without one) and its final name."""
     if not _resemble(temporary, runtime):
         temporary.chmod(_DEFAULT_MODE)
-    ours = temporary.stat()
+    ours = temporary.stat()  # before the rename: the name may be another process's right after it
     temporary.rename(listen)
     return Published(listen, ours.st_dev, ours.st_ino)
 
@@ -134,7 +134,7 @@ def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | N
         listens = found.family == socket.AF_UNIX and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if listens and found.getsockname() == str(listen):
             found.setblocking(False)
-            os.set_inheritable(descriptor, False)
+            os.set_inheritable(descriptor, False)  # as sd_listen_fds(3): no child keeps the socket open
             return found
         found.close()
     return None
@@ -169,9 +169,10 @@ def listen_on(listen: Path, runtime: Path | None, *, take_over: bool = False) ->
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         with named_errors(listen):
+            # A chmod after ``bind`` would leave a moment in which the umask alone decides about the rights.
             with private_umask():
                 server.bind(str(temporary))
-            server.listen(128)
+            server.listen(128)  # before it has its name: a client that finds it would be refused
             return server, publish(temporary, listen, runtime)
     except ConfigError:
         server.close()

@@ -17,8 +17,8 @@ from cri_proxy.http2.status import TRAILER_FIELDS, Code, Failed, from_trailers
 STREAM_WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Twice the largest message: a whole reply needs no round trip for credit."""
 
-_CONNECTION_WINDOW_BYTES: Final = 1 << 30
-_CREDIT_STEP_BYTES: Final = 1 << 20
+_CONNECTION_WINDOW_BYTES: Final = 1 << 30  # so large that each stream is slowed by its own window alone
+_CREDIT_STEP_BYTES: Final = 1 << 20  # one WINDOW_UPDATE for many frames
 _FRAME_BYTES: Final = 1 << 18
 
 
@@ -98,6 +98,7 @@ class ClientConnection(GrpcConnection[_ClientStream, Event]):
             (b"user-agent", b"cri-proxy"),
         ]
         if timeout_seconds is not None:
+            # At most eight digits (PROTOCOL-HTTP2.md), and never 0: that would be over before the runtime reads it.
             fields.append((b"grpc-timeout", b"%dm" % min(max(1, round(timeout_seconds * 1000)), 99_999_999)))
         self._waiting.append((stream, write_literals(fields), pack(message), max_reply_bytes))
         self._start_waiting()
@@ -133,7 +134,7 @@ class ClientConnection(GrpcConnection[_ClientStream, Event]):
         state = self._streams.get(stream)
         if state is None:
             return
-        self.credit(stream, window_bytes - len(body))
+        self.credit(stream, window_bytes - len(body))  # padding: no caller takes it, so nothing else credits it
         received = state.received
         received += body
         while len(received) >= PREFIX_BYTES:

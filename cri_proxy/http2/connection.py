@@ -106,6 +106,7 @@ class GrpcConnection(ABC, Generic[StreamT, EventT]):
                 self._on_control(kind, flags, stream, body, events)
 
     def _on_control(self, kind: int, flags: int, stream: int, body: bytes, events: list[EventT]) -> None:
+        # Types without a case here are ignored, as RFC 9113, 5.5 demands of unknown ones.
         match kind:
             case frames.SETTINGS if not flags & frames.ACK:
                 self._on_settings(body)
@@ -126,6 +127,7 @@ class GrpcConnection(ABC, Generic[StreamT, EventT]):
         for key, value in frames.parse_settings(body):
             if key == frames.SETTINGS_INITIAL_WINDOW_SIZE:
                 for state in self._streams.values():
+                    # This may make a window negative: nothing is sent until credit lifts it (RFC 9113, 6.9.2).
                     state.window_bytes += value - self._initial_window_bytes
                 self._initial_window_bytes = value
             else:
@@ -144,7 +146,7 @@ class GrpcConnection(ABC, Generic[StreamT, EventT]):
     # Sending
 
     def _send_bodies(self) -> None:
-        for stream, state in tuple(self._streams.items()):
+        for stream, state in tuple(self._streams.items()):  # the server's ``_on_sent`` deletes from it
             if state.unsent:
                 self._send_body(stream, state)
 

@@ -127,6 +127,7 @@ class FrameCutter:
             if after > end:
                 self._need = HEADER_BYTES + length
                 break
+            # A receiver ignores the reserved bit (4.1); where it matters ``has_reserved_bit`` looks again.
             cuts.append((kind, flags, stream & 0x7FFFFFFF, position, after))
             position = after
         if position < end:
@@ -225,7 +226,7 @@ def rst_stream(stream: int, code: int) -> bytes:
 
 def data_frames(stream: int, body: bytes, *, end_stream: bool) -> list[bytes]:
     """Build the DATA frames of a body, each within the size that every peer must accept."""
-    starts = range(0, len(body), DEFAULT_FRAME_BYTES) or range(1)
+    starts = range(0, len(body), DEFAULT_FRAME_BYTES) or range(1)  # an empty body takes a frame too, for its END_STREAM
     last = starts[-1]
     return [
         frame(DATA, END_STREAM if end_stream and at == last else 0, stream, body[at : at + DEFAULT_FRAME_BYTES])

@@ -55,7 +55,7 @@ VALUE_BYTES: Final = 4096
 
 _ENOUGH_BYTES: Final = 16 * 1024  # holds VALUE_BYTES of the longest Huffman codes (30 bits), and any name
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit; this one bounds our memory
-_MAX_INTEGER_BYTES: Final = 5
+_MAX_INTEGER_BYTES: Final = 5  # of seven bits each: enough for 32, and a bound there must be (RFC 7541, 5.1)
 _MAX_UNUSUAL_FIELDS: Final = 4096  # in a block, of some microseconds each; a call of the kubelet has none or two
 _REMEMBERED_STRINGS: Final = 512
 _REMEMBERED_BLOCKS: Final = 64  # a client calls few methods, each with the same timeout
@@ -239,6 +239,7 @@ class FieldReader:
             size += _least_length(position - start, is_coded=is_coded)
             name = self._names.get((is_coded, block[start:position]))  # if cut off, the next line raises
         start, after, is_coded = _string_bounds(block, position)
+        # The value goes on, and too little of it is here to keep its beginning and skip the rest.
         if after > len(block) and len(block) - start < _ENOUGH_BYTES:
             raise IndexError
         size += _least_length(after - start, is_coded=is_coded)

@@ -93,6 +93,7 @@ class ServerConnection(GrpcConnection[_ServerStream, Event]):
         if not stream % 2:
             raise frames.ProtocolError(f"stream {stream} is not one that a client may open")
         self._latest = stream
+        # It need not have broken the rule: our SETTINGS may not have reached it (RFC 9113, 5.1.2).
         if len(self._streams) >= MOST_STREAMS:
             self._output.append(frames.rst_stream(stream, frames.REFUSED_STREAM))
             return
@@ -101,6 +102,7 @@ class ServerConnection(GrpcConnection[_ServerStream, Event]):
         self._streams[stream] = _ServerStream(b"", self._initial_window_bytes, method=method, encoding=encoding)
 
     def _on_data(self, stream: int, flags: int, body: bytes, window_bytes: int, events: list[Event]) -> None:
+        # For calls that have ended too: all streams share the connection's window.
         if window_bytes:
             self._output.append(frames.window_update(0, window_bytes))
         state = self._streams.get(stream)

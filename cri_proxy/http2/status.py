@@ -87,9 +87,10 @@ def decode_message(raw: bytes) -> str:
     if len(raw) < MESSAGE_BYTES:
         return unquote_to_bytes(raw).decode("utf-8", "replace")
     kept = raw[:MESSAGE_BYTES]
-    escape = kept.rfind(b"%", -2)
+    escape = kept.rfind(b"%", -2)  # an escape that the cut has split
     if escape >= 0:
         kept = kept[:escape]
+    # Likewise a character.
     return unquote_to_bytes(kept).decode("utf-8", "replace").rstrip("\ufffd")
 
 
@@ -100,6 +101,7 @@ def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:
         http = headers.get(b":status", b"")
         code = _FROM_HTTP.get(http, Code.UNKNOWN)
         return Failed(code, f"reply without grpc-status, HTTP status {http.decode('ascii', 'replace') or 'missing'}")
+    # A peer may send any number of digits; ``int`` raises beyond 4300 of them.
     number = int(raw) if raw.isdigit() and len(raw) < 10 else int(Code.UNKNOWN)
     if not number:
         return None

@@ -16,6 +16,7 @@ from cri_proxy.http2.headers import NO_TABLE, write_literals
 from cri_proxy.http2.status import encode_message
 from cri_proxy.relay.preface import OwnFrames
 
+# Bounds memory: a peer need never end its side of a stream that was refused.
 _REMEMBERED_STREAMS: Final = 4096
 _MARK: Final = b"criproxy"
 """The payload of our PING. Answers to the runtime's own pings go on."""
@@ -84,6 +85,7 @@ class Answers:
             self.ignore_client(stream)
 
     def _reset_at_runtime(self, stream: int) -> None:
+        # The runtime sends on until it has read the reset.
         _remember(self.runtime_ignored, stream)
         self._to_runtime.send(frames.rst_stream(stream, frames.CANCEL))
 
@@ -108,6 +110,7 @@ class Goaway:
         """Ask the client, once, to open no more streams here."""
         if not self.is_asked:
             self.is_asked = True
+            # 2^31-1, the highest stream id there can be: calls that are on their way still count (RFC 9113, 6.8).
             leave = _goaway(frames.MAX_WINDOW_BYTES, frames.NO_ERROR)
             self._to_client.send(leave, frames.frame(frames.PING, 0, 0, _MARK))
 
@@ -118,6 +121,7 @@ class Goaway:
     def is_answer(self, buffer: bytes, cut: frames.Cut) -> bool:
         """Whether this PING of the client answers ours."""
         _, flags, _, start, end = cut
+        # Not asked yet: a PING with these bytes is the client's answer to one of the runtime's.
         is_ours = self.is_asked and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK
         self.is_answered = self.is_answered or is_ours
         return is_ours

@@ -59,6 +59,7 @@ def _is_method(path: str) -> bool:
 
     Some runtimes overlook that the slash is missing. The interceptor's methods all have it, so they would pass.
     """
+    # FieldReader cuts a value at VALUE_BYTES: one of that length may be the beginning of a longer path.
     return path.startswith("/") and path.isascii() and len(path) < VALUE_BYTES
 
 

@@ -101,6 +101,7 @@ class Direction:
         try:
             for cut in cuts:
                 on_frame = look(cut[0])
+                # Before the next line, since unknown types pass anywhere but in a header block (RFC 9113, 5.5).
                 if self._open is not None and cut[0] != CONTINUATION:
                     raise ProtocolError("a header block is interrupted")
                 if on_frame is None:
@@ -117,6 +118,7 @@ class Direction:
                         out.insert(mark, slice_of(buffer, start, end))
                     start = end = cut[4]
         finally:
+            # Also where a look raises: the frames before the malformed one have been counted and must go on.
             if start != end:
                 out.append(slice_of(buffer, start, end))
 
@@ -125,6 +127,7 @@ class Direction:
         if stream == 0:
             raise ProtocolError("HEADERS on stream 0")
         is_whole = bool(flags & END_HEADERS)
+        # Before ``begin``, which may send frames of our own: a refusal, for trailers of a held call.
         if not is_whole:
             self._hold_back(True)
         treatment = self._on_block.begin(buffer, cut)
@@ -140,11 +143,13 @@ class Direction:
     def _push_promise(self, buffer: bytes, cut: Cut) -> bool:
         if not cut[1] & END_HEADERS:
             self._hold_back(True)
+            # No flags: 0x1 is not END_STREAM in a PUSH_PROMISE (RFC 9113, 6.6).
             self._begin(OpenBlock(cut[2], 0, self.max_block_bytes), Treatment.FORWARD)
         return True
 
     def _begin(self, block: OpenBlock, treatment: Treatment) -> None:
         self._open, self._treatment = block, treatment
+        # Nothing of this block goes on, so our frames cannot interrupt it.
         if treatment is Treatment.DROP:
             self._hold_back(False)
 

@@ -33,6 +33,7 @@ class RelaySelector(EpollSelector):
     def __init__(self) -> None:
         """Open the epoll instance, which asyncio's descriptors and the relay's share."""
         super().__init__()
+        # A descriptor of its own for the same instance, as both objects close theirs. The base class hides its object.
         self._epoll = select.epoll.fromfd(os.dup(self.fileno()))
         self._handlers: dict[int, OnReady] = {}
         self._watched: dict[int, int] = {}
@@ -62,6 +63,7 @@ class RelaySelector(EpollSelector):
         left = -1.0 if timeout is None else max(0.0, timeout)  # poll rounds up to its unit, a millisecond
         began = time.monotonic() if left > 0 else 0.0
         ends = began + left
+        # What was scheduled before this call is in ``timeout`` already.
         self.must_return = False
         while True:
             for descriptor, events in poll(left, _MAX_EVENTS):
@@ -97,6 +99,7 @@ class RelayLoop(asyncio.SelectorEventLoop):
         """See asyncio. Timers go on where the machine's clock is set back."""
         return steady_seconds()
 
+    # call_soon_threadsafe needs none of this: it wakes asyncio's own pipe, which ends a ``select``.
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.Handle:
@@ -125,4 +128,5 @@ def relay_selector() -> RelaySelector:
 def run_on_loop(work: Coroutine[object, object, _Result]) -> _Result:
     """Run this on a ``RelayLoop`` and return its result; signals are left to ``cri_proxy.tasks``."""
     with asyncio.Runner(loop_factory=RelayLoop) as runner:
+        # Not runner.run, which puts a handler of its own on SIGINT.
         return runner.get_loop().run_until_complete(work)

@@ -20,7 +20,7 @@ from cri_proxy.relay.passthrough import OnNew, PassthroughCalls
 
 _REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
 _TIMEOUT: Final = b"grpc-timeout"
-_TIMEOUT_CHARACTERS: Final = 9
+_TIMEOUT_CHARACTERS: Final = 9  # at most eight digits, and the unit
 _UNIT_SECONDS: Final = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _REPLY_FIELDS: Final = TRAILER_FIELDS | {b"grpc-encoding"}
 
@@ -108,6 +108,7 @@ class ReplyBlocks:
             is_dropped = stream in self._ignored or self._keeps(buffer, cut)
             return Treatment.DROP if is_dropped else Treatment.FORWARD
         if not flags & frames.END_STREAM:
+            # From here on a refusal is the trailers of this reply; ``Answers.status`` writes it so.
             call.reply_begun = True
         self._reader.begin()
         self._is_readable = True
@@ -122,6 +123,7 @@ class ReplyBlocks:
 
     def _end(self, stream: int, flags: int, treatment: Treatment) -> None:
         if flags & frames.END_STREAM:
+            # Only now, at the block's last frame: a stop that no longer waits for the call would cut the block.
             self._passing.streams.discard(stream)
         call = self._held.get(stream)
         if call is None or treatment is not Treatment.READ:

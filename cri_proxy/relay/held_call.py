@@ -98,9 +98,10 @@ class HeldCall:
             return self.broken() if failure.code in UNKNOWN_OUTCOME else failure
         try:
             return Replied(unpack_one(bytes(self._reply), self._reply_encoding))
-        except MessageError:
+        except MessageError:  # also beyond the bound: it said OK, but to what is unknown
             return self.broken()
 
     def broken(self) -> Outcome:
         """Return the outcome of a call that ended without an answer."""
+        # The headers have gone on, but no handler of a unary method runs without the message.
         return Aborted(sent=self.outgoing.sent_bytes > 0)

@@ -73,6 +73,7 @@ class PassthroughCalls:
         """Count a call that may be answered in the runtime's place."""
         count_passed(self._passed, path)
         self.streams.add(stream)
+        # Those that a reset has ended; a reply takes out its own (``StandIns.keeps``).
         for ended in self.replaceable.keys() - self.streams:
             del self.replaceable[ended]
         self.replaceable[stream] = method
@@ -88,12 +89,15 @@ class PassthroughCalls:
             high, low, kind, flags, stream = unpack(data, position)
             length = high << 8 | low
             after = position + _HEADER_BYTES + length
+            # Not whole, or larger than the default: ``Direction`` knows the size that the other side has allowed.
             if after > end or length > _FRAME_BYTES:
                 break
             if kind == _DATA:
+                # DATA that waits for the runtime's window must not be overtaken.
                 if stream not in self.streams or upstream.waiting or length > upstream.window_bytes:
                     break
                 upstream.window_bytes -= length
+            # No other flag: padding, a priority, END_STREAM and CONTINUATION frames are left to ``Direction``.
             elif kind == _HEADERS and flags == _END_HEADERS and self.last_stream < stream <= _MAX_STREAM:
                 try:
                     headers = self._read(data[position + _HEADER_BYTES : after])
@@ -102,6 +106,7 @@ class PassthroughCalls:
                     raise
                 self.last_stream = stream
                 if not self.knows(stream, headers.get(b":path", b"")):
+                    # The headers first: a refusal resets their stream, and must stand behind them.
                     self._to_runtime.append(data[:after])
                     self._on_new(stream, headers, False)
                     return data[after:]
@@ -122,10 +127,12 @@ class PassthroughCalls:
             length = high << 8 | low
             after = position + _HEADER_BYTES + length
             if after > end or length > _FRAME_BYTES:
+                # DATA (0) without flags: nothing in the rest of it ends the call.
                 if not kind | flags and length <= _FRAME_BYTES and stream in streams and self._own.is_open:
                     self._own.hold_back(True)
                     self._coming_bytes, position = after - end, end
                 break
+            # The end of a replaceable call may be UNIMPLEMENTED, which ``StandIns`` keeps.
             if stream in streams and stream not in replaceable:
                 if kind == _DATA or (kind == _HEADERS and flags & _END_HEADERS):
                     if flags & _END_STREAM:
@@ -156,6 +163,7 @@ class PassthroughCalls:
     def _is_control(self, kind: int, stream: int) -> bool:
         """Whether this is a PING or a credit of the client that goes on as it is."""
         if kind == _WINDOW_UPDATE:
+            # Credit for a refused stream ends here, and a credit that pays what was lent goes on in part.
             return stream in self.streams if stream else not self.lent_bytes
         return kind == _PING and not self._goaway.is_asked  # asked, it may be the answer
 

@@ -59,9 +59,9 @@ class _Pair:
         try:
             sock = await connected(str(self._relay.runtime_path))
         except OSError:
-            self.close()
+            self.close()  # the client gets UNAVAILABLE and connects again by itself
             return
-        if self.closed:
+        if self.closed:  # the client left while the runtime's backlog was full
             sock.close()
             return
         self.runtime = self._connection(sock, self._receive_from_runtime)
@@ -74,7 +74,7 @@ class _Pair:
             self._relay.on_error(error)
             self._splice.finish(error.code)  # the client learns why (RFC 9113, 5.4.1), if it reads at all
             self.close()
-            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.abort)
+            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.abort)  # where it reads nothing
         else:
             self.flush()
 
@@ -89,7 +89,7 @@ class _Pair:
 
     def _pace(self) -> None:
         """Read each side while the other one has room."""
-        if self.runtime is not None:
+        if self.runtime is not None:  # until then the client's bytes wait in the kernel
             self.client.read(wanted=not self.runtime.is_full)
             self.runtime.read(wanted=not self.client.is_full)
 
@@ -159,7 +159,7 @@ class _Pair:
             self._act()
             self._write()
         if self._relay.is_ending:
-            self._relay.changed.set()
+            self._relay.changed.set()  # nothing but ``stop`` waits for it
 
     def _write(self) -> None:
         splice = self._splice
@@ -235,6 +235,7 @@ class SpliceRelay(Relay):
     async def leave(self) -> None:
         """Accept the backlog, then no new clients; ask connected ones to leave. Calls go on."""
         self.is_ending = True
+        # The name first: a client that connected behind the last accept would see a reset.
         self._withdraw()
         if self._listener is not None:
             self._listener.accept_all()  # clients in the backlog would see a reset
@@ -266,7 +267,7 @@ class SpliceRelay(Relay):
         for pair in tuple(self._pairs):
             pair.abort()
         await self.tasks.cancel()
-        await self._all_gone()
+        await self._all_gone()  # without a bound: each aborted side reports its end in the next turn of the loop
 
     def _ask_to_leave(self) -> None:
         for pair in tuple(self._pairs):
@@ -299,6 +300,7 @@ class SpliceRelay(Relay):
         """Forget a pair that has ended; keep its byte counts."""
         if pair in self._pairs:
             self._pairs.discard(pair)
+            # They are Prometheus counters, which may not fall when a client leaves.
             for number, count in enumerate(pair.received_bytes):
                 self._ended_bytes[number] += count
         self.changed.set()

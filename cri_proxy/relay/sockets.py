@@ -94,6 +94,7 @@ class RelaySocket:
         with self._contained:
             if events != READABLE:
                 self._send_unsent()
+            # Reading was paused by a handler of the same poll: the bytes stay in the kernel, and slow the sender down.
             if events == WRITABLE or not self._events & READABLE:
                 return
             try:
@@ -107,7 +108,7 @@ class RelaySocket:
                 self.received_bytes += len(data)
                 self._receive(data)
             else:
-                self.close()
+                self.close()  # HTTP/2 has no half-closed connection; what is unsent still goes out
 
     def _send(self, data: bytes | memoryview) -> int:
         """Send what the kernel takes now and return how much; a broken connection is aborted."""
@@ -148,6 +149,7 @@ class RelaySocket:
         self.on_error(error)
 
     def _end(self) -> None:
+        # Before the close: the kernel gives the number of a closed descriptor to the next socket.
         self._watch_for(0)
         self._descriptor = -1
         self._socket.close()

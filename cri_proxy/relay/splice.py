@@ -8,7 +8,7 @@ Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchange
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
   one. Replies are observed, never held, but for one kind of answer (``fallback_answers.py``).
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
-* GOAWAY and PING frames ask a client to leave (``goaway.py``).
+* GOAWAY and PING frames ask a client to leave (``answers.py``).
 
 Its own frames stand only where they may (``preface.py``); header blocks pass as they come (``headers.py``).
 
@@ -286,11 +286,11 @@ class Splice:
             return True
         pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
         if frames.SETTINGS_MAX_FRAME_SIZE in pairs:
-            cutter = self._from_runtime.cutter
+            cutter = self._from_runtime.cutter  # only ever larger: frames of the old size may be on their way
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs[frames.SETTINGS_MAX_FRAME_SIZE])
         if self._settings_seen and frames.SETTINGS_HEADER_TABLE_SIZE not in pairs:
             return True
-        self._settings_seen = True
+        self._settings_seen = True  # a later frame may change the client's table, never the runtime's 0
         if pairs.get(frames.SETTINGS_HEADER_TABLE_SIZE, DEFAULT_TABLE_BYTES) < DEFAULT_TABLE_BYTES:
             self._answers.table_is_smaller()
         pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0  # blocks without state can be dropped, and ours put between
@@ -337,7 +337,7 @@ class Splice:
         self._passthrough.streams.discard(stream)
         call = self._held.get(stream)
         if call is not None:
-            outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
+            outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()  # RFC 9113, 8.7
             self._end_by_runtime(call, outcome, was_reset=True)
         return stream not in self._answers.runtime_ignored
 
@@ -346,7 +346,7 @@ class Splice:
         if not flags & frames.ACK:
             pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
             self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
-            cutter = self._from_client.cutter
+            cutter = self._from_client.cutter  # likewise
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs.get(frames.SETTINGS_MAX_FRAME_SIZE, 0))
             self._own.open()
         return True

@@ -82,7 +82,7 @@ class Upstream:
         entry = self.waiting.pop(stream, None)
         if entry is not None and entry.body:
             self.waiting_bytes -= len(entry.body)
-            self._credit(stream, len(entry.body), end_stream=True)
+            self._credit(stream, len(entry.body), end_stream=True)  # of a closed stream the connection's window alone
 
     def credit_client(self, stream: int, length: int, *, end_stream: bool) -> None:
         """Credit the client for a frame that does not go on. Raises ProtocolError for one beyond its window."""
@@ -100,6 +100,7 @@ class Upstream:
 
     def settings(self, initial_window_bytes: int | None) -> None:
         """Note SETTINGS of the runtime."""
+        # None too: the client acknowledges every SETTINGS frame, in order (RFC 9113, 6.5.3).
         self._unacknowledged.append(initial_window_bytes)
         self._set_initial_window()
 
@@ -133,6 +134,7 @@ class Upstream:
         """Send what the windows allow: first the client's waiting DATA, in its order, then held bodies."""
         while self.waiting:
             stream, entry = next(iter(self.waiting.items()))
+            # A frame without a body, which only ends its stream, needs no window (RFC 9113, 6.9).
             if entry.body and self.window_bytes <= 0:
                 return
             part = self._take(entry.body, self.window_bytes)
