@@ -116,6 +116,7 @@ class FileWorkers:
         running.add_done_callback(partial(self._ended, worker, subject, call))
         await asyncio.wait([running], timeout=max(0.0, deadline - loop.time()))
         if not running.done():
+            # In this order: who waits for the subject's turn wakes up, finds that it hangs, and fails.
             call.hangs = True
             call.ended.set()
             self._freed.set()  # others wait for a worker, perhaps in vain now
@@ -132,6 +133,7 @@ class FileWorkers:
         call = self._calls[subject] = _Call(asyncio.Event(), asyncio.get_running_loop().time())
         try:
             return call, await self._worker(subject)
+        # A cancelled caller, too: else the subject would count as under way without an end.
         except BaseException:
             self._forget(subject, call)
             raise
@@ -174,8 +176,10 @@ class FileWorkers:
     def _ended(self, worker: _Worker, subject: str, call: _Call, running: asyncio.Future[T]) -> None:
         """Note the end of a call; its caller may have left, and its error with it."""
         if not running.cancelled():
+            # asyncio reports exceptions of futures that nothing has retrieved.
             running.exception()
         self._forget(subject, call)
+        # One idle worker serves what comes singly; each is a process of a megabyte or two.
         if self._idle:
             self._count -= 1
             self._close(worker)

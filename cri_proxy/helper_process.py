@@ -138,6 +138,7 @@ class Launcher:
         self._control.close()
         self._control = ours
         with theirs:
+            # -P: no file in the working directory is loaded in the place of a module.
             command = (sys.executable, "-P", "-c", _AGAIN, str(theirs.fileno()), *self._modules)
             found_at = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             try:

@@ -18,6 +18,7 @@ _DISK: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: to open a FIFO in the place of the file would wait for its writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Larger than any file that is read back here: a ConfigMap holds 1 MiB.

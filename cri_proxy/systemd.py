@@ -25,8 +25,10 @@ def notify(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
+    # Not to wait where systemd does not read: its queue may be full, and the event loop calls this.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
         try:
+            # "@" stands for the zero byte of an abstract socket (sd_notify(3)).
             sock.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
         except OSError:
             return

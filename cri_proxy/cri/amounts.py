@@ -88,4 +88,5 @@ def _memory_request(
     if qos is QosClass.BEST_EFFORT:
         return 0, "QoS class"
     estimated_bytes = memory_request_of(resources.oom_score_adj, node_memory_bytes)
+    # The estimate is as coarse as the score, a thousandth of the node's memory; no request exceeds its limit.
     return min(estimated_bytes, limit_bytes or estimated_bytes), OOM_SCORE_ADJ

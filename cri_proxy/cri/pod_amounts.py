@@ -95,6 +95,7 @@ def with_own_request(figures: Figures, totals: PodTotals | None, container: pb.L
     own_mcpu = mcpu_of_shares(container.cpu_shares)
     if totals is None or totals.cpu_limit_mcpu is None or totals.shares_cpu or not container.cpu_shares:
         return figures
+    # Saturated shares tell less than the quota does.
     if own_mcpu >= figures.cpu_request_mcpu or container.cpu_shares >= MAX_SHARES:
         return figures
     origins = {**dict(figures.origins), "cpu_request_mcpu": SHARES_IN_POD}

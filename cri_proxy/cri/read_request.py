@@ -261,6 +261,7 @@ def _patched_memory(
         return recorded if patch.memory_limit_bytes is None else patch.memory_limit_bytes
     if patch.memory_limit_bytes is not None:
         recorded = min(recorded, patch.memory_limit_bytes)  # no request is above its limit
+    # 0 is an absent field: the kubelet gives no Burstable container less than 3.
     if not node_memory_bytes or not 0 < adj <= linux.MAX_BURSTABLE_OOM_SCORE_ADJ:
         return recorded
     return recorded if linux.burstable_oom_score_adj(recorded, node_memory_bytes) == adj else patch.memory_request_bytes

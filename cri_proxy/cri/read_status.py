@@ -102,5 +102,6 @@ def _resources(container: pb.ContainerStatus, info: Mapping[str, object]) -> pb.
         memory_limit_in_bytes=number_in(fields_at(spec, "linux", "resources", "memory"), "limit"),
         oom_score_adj=number_in(fields_at(spec, "process"), "oomScoreAdj"),
     )
+    # protobuf merges the fields that are set: of containerd 1.6 none, so that the spec's stay.
     resources.MergeFrom(container.resources.linux)
     return resources

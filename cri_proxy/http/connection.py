@@ -133,7 +133,7 @@ class Connection:
         async with asyncio.timeout(self._times.request_seconds):
             while isinstance(event := await self._receive(), h11.Data):
                 body += event.data
-                if len(body) > most_bytes:
+                if len(body) > most_bytes:  # chunked: no length was announced
                     raise too_large
                 received(len(event.data))
         return bytes(body)
@@ -145,6 +145,7 @@ class Connection:
                 if self._wire.they_are_waiting_for_100_continue:
                     await self._send(h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[]))
                 data = await self._reader.read(_READ_BYTES)
+                # Parsing is work for this client, too: it counts in its share of the loop.
                 async with self._turn():
                     self._wire.receive_data(data)
                     event = self._wire.next_event()

@@ -79,6 +79,7 @@ class ConnectionLimit:
         if task in self._receiving:
             self._receiving[task] += size_bytes
         while sum(self._receiving.values()) > self._most_body_bytes:
+            # Not the one that has just sent: what it may send alone is bounded by ``read_body``.
             longest = next((other for other in self._receiving if other is not task), None)
             if longest is None:
                 return

@@ -173,6 +173,7 @@ def ask_all(calls: Sequence[Callable[[], T]], *, seconds: float) -> list[Answere
 
     deadline = steady_seconds() + 2 * seconds * (1 + (len(calls) - 1) // AT_ONCE)
     for _ in range(min(AT_ONCE, len(calls))):
+        # daemon: at its end the interpreter would join a thread that hangs in a name server.
         threading.Thread(target=work, daemon=True).start()
     for _ in calls:
         if not done.acquire(timeout=max(0.0, deadline - steady_seconds())):

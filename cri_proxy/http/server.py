@@ -200,7 +200,7 @@ class AdminServer:
             talk = partial(self._answer_tls, guard, reader, writer)
             clients.connections.serve(self._until_closed(talk, writer))
         else:
-            writer.transport.abort()
+            writer.transport.abort()  # a refusal in words would take a handshake, a millisecond of CPU time
 
     async def _answer_tls(self, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Agree on keys with a client, then answer it. Raises OSError, also where it does not speak TLS."""
@@ -260,6 +260,7 @@ class AdminServer:
         # A client that sends slowly holds its connection, and no turn: others are answered meanwhile.
         with clients.connections.receiving() as received:
             body = await connection.read_body(clients.posts.most_body_bytes, received)
+            # Still ``receiving``: a whole body that waits here takes memory, so it counts and may be dropped.
             await clients.bodies.acquire()
         whole = replace(request, body=body, is_abandoned=connection.has_left, turn=clients.share.turn)
         try:

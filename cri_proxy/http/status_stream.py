@@ -123,6 +123,7 @@ class StatusFeed:
             now_seconds, mark = self._clock.monotonic_seconds(), self._source.mark()
             is_due = mark != self._mark or now_seconds - self._looked_at_seconds >= LOOK_SECONDS
             if self._view is None or (is_due and self._budget.allows(now_seconds)):
+                # As of before the look: what changes during its steps is due again.
                 self._mark, self._looked_at_seconds = mark, now_seconds
                 await self._share.run(self._counted(self._look()))
             await self._clock.sleep(TICK_SECONDS)

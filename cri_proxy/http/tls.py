@@ -72,6 +72,7 @@ class Secrets:
         """Return whether this ``Authorization`` field has one of the tokens; takes as long for any of that length."""
         scheme, _, token = authorization.partition(" ")
         given = token.strip().encode("latin-1", "replace")
+        # A list compares all of them: ``any`` alone would end at the first match, and its time tell which one it was.
         matches = [hmac.compare_digest(given, each) for each in self.tokens]
         return not self.tokens or (scheme.lower() == "bearer" and any(matches))
 

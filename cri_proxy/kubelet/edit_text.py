@@ -34,7 +34,7 @@ def edited(text: str, edit: Edit) -> str:
         return json.dumps(wanted, indent=2) + "\n"
     with suppress(ValueError):  # a value over several lines leaves the rest of it there
         by_line = _in_lines(text, edit)
-        if _loaded(by_line) == wanted:
+        if _loaded(by_line) == wanted:  # a dump would lose the file's comments and order
             return by_line
     return yaml.safe_dump(wanted, sort_keys=False)
 

@@ -53,6 +53,7 @@ class LateDevices:
     async def look(self) -> None:
         """Ask once, and hold what containers have and do not hold; without an answer nothing changes."""
         ledger = self._context.ledger
+        # As of before the questions: an inventory that replaces it meanwhile is news.
         self._seen = ledger.policy.known
         kubelet = self._kubelet()
         if kubelet is None or not self._seen.pieces or not (ledger.active() or self._adoption.left()):

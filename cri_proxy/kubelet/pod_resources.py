@@ -85,6 +85,7 @@ class PodResources:
         """Return the container's devices by the kubelet; nothing if it has not answered in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
+            # Not ``await task``: a caller that leaves would cancel the question of the pod's other containers.
             await asyncio.wait([task])  # it ends within the budget
         answer = self._answers.get(pod.uid)
         return NOTHING_TOLD if answer is None else told_devices(answer, container, self._known())
@@ -94,6 +95,7 @@ class PodResources:
 
         It tells no uid: of a pod that ends while the next of its name begins, nothing is returned of either.
         """
+        # Before the question: a container that gets no answer while it is under way is for the next one.
         self.has_missed = False
         try:
             listed = await self._listed(ANSWER_SECONDS)
@@ -143,6 +145,7 @@ class PodResources:
             self._is_reported = True
             return
         self._is_reported = False
+        # Else it has been dropped (KEPT_PODS), and nothing would drop its answer any more.
         if pod.uid in self._asked:
             self._answers[pod.uid] = answer
 

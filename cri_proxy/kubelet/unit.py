@@ -97,6 +97,7 @@ def unit_files(root: Path, unit: str) -> Iterator[KubeletFile]:
     for directory in DIRECTORIES:
         for path in (root / directory / f"{unit}.d").glob("*.conf"):
             drop_ins[path.name] = f"/{directory}/{unit}.d/{path.name}"
+    # By file name, in whichever directory each lies (systemd.unit(5)).
     for _, name in sorted(drop_ins.items()):
         if (file := read_file(root, name)) is not None:
             yield file
@@ -132,6 +133,7 @@ def _read_lines(files: list[KubeletFile]) -> tuple[dict[str, Variable], list[str
                 case "EnvironmentFile", "":
                     environment_files.clear()
                 case "EnvironmentFile", _:
+                    # "-": that file may be missing (systemd.exec(5)); here any may.
                     environment_files.append(value.removeprefix("-"))
     return variables, environment_files, command
 

@@ -131,6 +131,7 @@ class RuntimeClient(RuntimeChannel):
             async with asyncio.timeout(timeout_seconds):
                 connection = await self._connected(method)
                 events = self._events(connection, method, message, timeout_seconds + _DEADLINE_GRACE_SECONDS)
+                # No credit here: the window of a stream holds the largest reply.
                 replies = [event.message async for event in events]
         except TimeoutError as error:
             raise RuntimeUnavailable(method, f"no answer within {timeout_seconds:g} s") from error
@@ -163,6 +164,7 @@ class RuntimeClient(RuntimeChannel):
                     case Broken(problem=problem):
                         raise RuntimeUnavailable(method, problem)
         finally:
+            # Where the caller was cancelled or late this resets the stream: the runtime need not go on.
             connection.finish(stream)
 
     async def close(self) -> None:
