@@ -12,6 +12,7 @@ import yaml
 
 from cri_proxy.errors import CriProxyError
 
+# PyYAML may have been built without libyaml, whose parser is the fast one.
 _LOADER: "type[yaml.CSafeLoader] | type[yaml.SafeLoader]" = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final = yaml.resolver.Resolver()
 _CONSTRUCTOR: Final = yaml.constructor.SafeConstructor()

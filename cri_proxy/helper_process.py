@@ -104,6 +104,7 @@ class Launcher:
     def start(self) -> HelperProcess:
         """Start a helper, with a new launcher where the present one has ended. Blocks. Raises HelperFailed."""
         ours, theirs = _pair()
+        # ``theirs`` is closed here: with a copy in the daemon the end of a helper would never show.
         with self._lock, theirs:
             try:
                 try:
@@ -118,6 +119,7 @@ class Launcher:
         return HelperProcess(ours)
 
     def _ask_for_helper(self, connection: socket.socket) -> None:
+        # A descriptor needs a byte to travel with (unix(7), SCM_RIGHTS).
         socket.send_fds(self._control, [b"+"], [connection.fileno()])
 
     def watched(self) -> socket.socket:

@@ -85,7 +85,7 @@ def replace_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bo
     write_file(at, temporary, content, mode, is_synced=is_synced)
     os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
     if is_synced:
-        os.fsync(at)
+        os.fsync(at)  # the rename itself: a crash could bring the old file back
 
 
 def put_file(path: Path, content: bytes, mode: int, *, is_synced: bool) -> bool:

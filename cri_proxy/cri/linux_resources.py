@@ -30,6 +30,7 @@ def mcpu_of_shares(shares: int) -> int:
         return 0
     if shares >= MAX_SHARES:
         return MAX_SHARES * 1000 // 1024
+    # Up, as the kubelet rounds down; and of two requests with the same shares this is the least.
     lowest = -(-shares * 1000 // 1024)
     return lowest if shares_of(lowest) == shares else round(shares * 1000 / 1024)
 
@@ -42,6 +43,7 @@ def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
     """
     if quota_us <= 0:
         return None
+    # Up, as the kubelet rounds down (``quota_of``).
     return -(-quota_us * 1000 // (period_us if period_us > 0 else DEFAULT_PERIOD_US))
 
 

@@ -127,6 +127,7 @@ class ClientConnection(GrpcConnection[_ClientStream, Event]):
     # Frames
 
     def _on_data(self, stream: int, flags: int, body: bytes, window_bytes: int, events: list[Event]) -> None:
+        # For cancelled calls too, whose replies still come: the window is the whole connection's.
         self._uncredited_bytes += window_bytes
         if self._uncredited_bytes >= _CREDIT_STEP_BYTES:
             self._output.append(frames.window_update(0, self._uncredited_bytes))
@@ -157,6 +158,7 @@ class ClientConnection(GrpcConnection[_ClientStream, Event]):
             events.append(Broken(stream, "the stream ended without a status"))
 
     def _on_headers(self, stream: int, flags: int, headers: Headers, events: list[Event]) -> None:
+        # Nothing counts of the headers that begin a reply: the status stands in its trailers.
         if flags & frames.END_STREAM and self._forget(stream):
             events.append(CallEnded(stream, from_trailers(headers)))
 

@@ -59,6 +59,7 @@ class Answers:
 
     def message(self, stream: int, body: bytes) -> None:
         """Answer the client OK with this body, on a stream that the runtime has ended."""
+        # No window is asked: the one reply of this kind, to RuntimeConfig, has a few bytes.
         begin = self._block_begins + write_literals([(b":status", b"200"), (b"content-type", b"application/grpc")])
         end = write_literals([(b"grpc-status", b"0")])
         self._to_client.send(

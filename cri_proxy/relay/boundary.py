@@ -55,8 +55,7 @@ def new_call(method: str, message: bytes, timeout_seconds: float | None = None) 
 
 
 def _is_method(path: str) -> bool:
-    """Whether this is a path that gRPC can have (PROTOCOL-HTTP2.md, "Path"), and not one that was cut.
-    """
+    """Whether this is a path that gRPC can have (PROTOCOL-HTTP2.md, "Path"), and not one that was cut."""
     # Some runtimes overlook a missing slash; the interceptor's methods have it, so such a call would pass unseen.
     # FieldReader cuts a value at VALUE_BYTES: one of that length may be the beginning of a longer path.
     return path.startswith("/") and path.isascii() and len(path) < VALUE_BYTES

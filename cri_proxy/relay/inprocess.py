@@ -55,6 +55,7 @@ class InProcessRelay:
         if isinstance(verdict, Refuse):
             raise CallFailed(method, verdict.code, verdict.message)
         sent = verdict.message if isinstance(verdict, Rewrite) else message
+        # Until an answer says more, also where this call is cancelled: the runtime may have acted.
         outcome: Outcome = Aborted(sent=True)
         try:
             reply = await self._runtime.unary(method, sent, timeout_seconds=timeout_seconds)

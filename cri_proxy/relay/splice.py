@@ -213,7 +213,7 @@ class Splice:
     def _client_trailers(self, stream: int) -> None:
         """End the call of a second header block: gRPC requests have none, and headers cannot be held back."""
         call = self._held.get(stream)
-        self._answers.client_ignored.pop(stream, None)
+        self._answers.client_ignored.pop(stream, None)  # trailers end the stream
         if call is not None:
             call.client_open = False
             self.refuse(stream, Code.INTERNAL, "request trailers are not gRPC")
@@ -259,7 +259,7 @@ class Splice:
         except MessageError as error:
             self.refuse(call.stream, error.code, str(error))
             return
-        if self._may_grow(call, grown_bytes):
+        if self._may_grow(call, grown_bytes):  # a compressed request is kept beside its plain message
             call.phase = Phase.ASKING
             self.events.append(Held(call.stream, call.method, call.message, timeout_seconds_of(call.headers)))
 

@@ -78,6 +78,7 @@ def _containerd(version: str, config: str) -> CdiSupport:
     called = f"containerd {version}"
     if known is not None and known < (1, 7, 0):
         return CdiSupport(CdiWay.RESOLVE, f"{called} ignores CDI names", "update it to 2.0 or later")
+    # Its own word before its version: enable_cdi may be set in 1.7, and cleared in 2.0.
     if is_on is False:
         why = f"{called} adds no CDI devices: its configuration has enable_cdi = false"
         return CdiSupport(CdiWay.RESOLVE, why, "set enable_cdi = true in the section of its CRI plugin, and restart it")

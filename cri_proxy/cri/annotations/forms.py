@@ -171,6 +171,7 @@ class Finder:
     def _find(self, row: Annotation[T], key: str) -> FoundValue[T] | None:
         """As ``find``, of one spelling of the row's key."""
         refused = self._refused.get(row.stands_for)
+        # sorted is stable: within a scope the candidates stay in the order of the domains.
         for candidate, unread in sorted(self._candidates(row, key), key=lambda pair: pair[0].scope):
             problem = refused or unread
             if not problem:

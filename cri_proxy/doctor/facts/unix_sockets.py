@@ -66,6 +66,7 @@ def _records(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
     while at + header.size <= len(data):
         length, kind, *_ = header.unpack_from(data, at)
         yield kind, data[at + header.size : at + length]
+        # Records are aligned to four bytes (netlink(7)); one that says it has no length must not stop the walk here.
         at += max(length + 3 & ~3, header.size)
 
 

@@ -52,6 +52,7 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
     if hidden := _hidden(facts):
         yield hidden
         return
+    # A program around the kubelet passes it flags of its own: ``running_kubelet`` says that these are not seen.
     if setting.is_default and kubelet.process and is_embedded(kubelet.process) and not kubelet.distribution.name:
         return
     if setting.is_default:
@@ -92,10 +93,7 @@ def _endpoint(value: str) -> str:
 
 
 def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
-    """The running kubelet must be connected to cri-proxy, whatever its files say by now.
-
-    A connection to the runtime's own socket beside it proves nothing: cAdvisor, a part of the kubelet, has one too.
-    """
+    """The running kubelet must be connected to cri-proxy, whatever its files say by now."""
     kubelet, own = facts.kubelet, facts.proxy
     if kubelet.process is None:
         yield FindingCode.KUBELET_STOPPED.finding(
@@ -109,6 +107,7 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
             f"pass the kubelet in it {FLAG}={own.endpoint} and the CPU manager's policy none",
         )
     uses = kubelet.now.get(ENDPOINT).value
+    # A connection to the runtime's own socket beside ours proves nothing: cAdvisor, a part of the kubelet, has one too.
     if kubelet.is_client or (kubelet.is_client is None and own.is_named_by(uses)):
         return
     is_right = own.is_named_by(uses)

@@ -168,6 +168,7 @@ class DevicePlugin:
         found = await asyncio.to_thread(self._settings.sources.read)
         for problem in found.problems:
             raise ConfigError(problem.source, problem.line, "", problem.problem)
+        # Before the first listing: it would offer devices as healthy that are known not to be.
         await self._health.ask()
         await self._use(found)
         try:

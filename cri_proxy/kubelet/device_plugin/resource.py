@@ -77,12 +77,13 @@ class ServedResource:
     def preferred(self, request: pb.ContainerPreferredAllocationRequest) -> tuple[str, ...]:
         """Return the ids to take; empty where the kubelet may take any, or has too few.
 
-        The kubelet fails the pod for an error here, and for an empty answer takes devices itself: so there is no error.
-        Ids that are not offered any more are none to take. Source: devicemanager of the kubelet, v1.36.
+        Source: devicemanager of the kubelet, v1.36.
         """
         known = self.offered.devices
+        # The kubelet may still count ids that are not offered any more.
         available = tuple(name for name in request.available_deviceIDs if name in known and known[name].is_healthy)
         included = tuple(dict.fromkeys(request.must_include_deviceIDs))
+        # No error: for one the kubelet fails the pod, and for an empty answer it takes devices itself.
         if not set(included) <= set(available) or not 0 < request.allocation_size <= len(set(available)):
             return ()
         if len(included) > request.allocation_size:

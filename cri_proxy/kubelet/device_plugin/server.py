@@ -122,6 +122,7 @@ class ResourceService:
         number, sent = self._newest, None
         try:
             while not self._is_ending:
+                # Both without an await between: what changes after the listing sets this very event.
                 changed, listing = self._changed, self.resource.listing()
                 if listing != sent:
                     sent = listing
@@ -142,7 +143,7 @@ class ResourceService:
                     ids = await loop.run_in_executor(self._searches, resource.preferred, container)
             except TimeoutError:
                 self._log.warning(events.PREFERENCE_LATE, resource=resource.name, devices=container.allocation_size)
-                ids = ()
+                ids = ()  # no preference: the kubelet takes any
             answers.append(pb.ContainerPreferredAllocationResponse(deviceIDs=ids))
         return pb.PreferredAllocationResponse(container_responses=answers)
 

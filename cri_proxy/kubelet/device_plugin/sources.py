@@ -159,6 +159,7 @@ class PluginSources:
         saved = find_numbers(self._state_dir, boot_id(self.sysfs_root))
         found = rescanned(before, scanned, saved.beside(before))
         if saved.after(found) != saved:
+            # Before any is offered: the kubelet keeps ids over our restart, and a number must stay its device's.
             NUMBERS.save(self._state_dir, saved.after(found))
         return found
 

@@ -94,7 +94,7 @@ class UnaryCall:
             context.set_trailing_metadata(await call.trailing_metadata())
             return reply
         finally:
-            call.cancel()
+            call.cancel()  # the caller may have left; nothing for a call that has ended
 
 
 class HeldUnaryCall:
@@ -189,6 +189,7 @@ class _Requests:
     """The caller's requests, read a few ahead."""
 
     def __init__(self) -> None:
+        # Bounded, so that a runtime that reads slowly slows its caller.
         self.waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)  # ends with EOF
         self._first: object = _EOF
         self._count = 0

@@ -86,7 +86,7 @@ class GrpcRelay(Relay):
                     self._server.add_insecure_port(f"unix:{temporary}")
             except RuntimeError as error:  # how grpcio reports a bind that failed
                 raise OSError(str(error)) from error
-            await self._server.start()
+            await self._server.start()  # before it has its name: a client that finds it would be refused
             self._published = publish(temporary, self._listen, self.runtime_path)
 
     async def leave(self) -> None:
@@ -96,11 +96,12 @@ class GrpcRelay(Relay):
         stop waits for a moment without any.
         """
         self._withdraw()
-        if self._server is None or self.tasks:
+        if self._server is None or self.tasks:  # not started, or it leaves or stops already
             return
         try:
             await self._in_flight.gather()
             self.tasks.start(self._server.stop(_LEAVING_SECONDS), name="leave")
+            # The stop sends its GOAWAY now: a client has to read it before the reply that lets it call again.
             await asyncio.sleep(0)
         finally:
             self._in_flight.release()
