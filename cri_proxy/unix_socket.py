@@ -103,6 +103,7 @@ def private_umask() -> Iterator[None]:
 
 def publish(temporary: Path, listen: Path, runtime: Path | None) -> Published:
     """Give a bound socket the runtime socket's owner and mode (0600 without one) and its final name."""
+    # Before it has its name: more users than may connect to the runtime must never reach it.
     if not _resemble(temporary, runtime):
         temporary.chmod(_DEFAULT_MODE)
     ours = temporary.stat()  # before the rename: the name may be another process's right after it

@@ -117,10 +117,12 @@ def _why_unpaid(count: int, request: Request) -> str:
     """
     totals = request.pod_totals
     own_mcpu = request.cpu_request_mcpu if totals is None or not totals.shares_cpu else totals.cpu_request_mcpu
+    # Rounded up, a container of 10m could own a whole CPU, and a hundred of them a node.
     if own_mcpu % 1000:
         return f"the CPU request is {own_mcpu}m: only whole CPUs can be a container's own; request 1000m for each"
     # Without its sandbox's figures those of a Burstable container may be a limit of the pod.
     is_own = request.pod.qos is QosClass.GUARANTEED
+    # Not the sandbox's quota, which is the sum of limits: nothing counts these against the node.
     requested_mcpu = request.pod_request_mcpu or (own_mcpu if is_own else 0)
     if 1000 * count <= requested_mcpu:
         return ""

@@ -141,6 +141,7 @@ _cdi_files: Final = cache(CdiFiles)  # of one process: each file is parsed again
 def ask_cdi(root: Path, packed: bytes, question: Callable[[CdiFiles, *Ts], T], *args: *Ts) -> tuple[T, bytes]:
     """Return the answer of the files below this root, and what was parsed of them by now, as ``packed`` before."""
     files = _cdi_files(root)
+    # Helpers end after seconds without work: what one has parsed is kept by the daemon for the next.
     files.take(packed)
     return question(files, *args), files.packed()
 

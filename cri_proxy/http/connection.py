@@ -196,6 +196,7 @@ class Connection:
 
     async def _send(self, *events: h11.Event) -> None:
         self._writer.write(b"".join(self._wire.send(event) or b"" for event in events))
+        # A client that does not take its answer would hold its connection.
         async with asyncio.timeout(self._times.write_seconds):
             await self._writer.drain()
 

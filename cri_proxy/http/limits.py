@@ -35,6 +35,7 @@ class ConnectionLimit:
         """Return whether one more may come; where the limit is reached, drop the one that keeps us waiting longest."""
         if len(self._open) < self._most:
             return True
+        # One that sends a body slowly goes next: a few of them could keep the scheduler from every answer.
         longest = next(iter(self._idle), None) or next(iter(self._receiving), None)
         if longest is None:
             return False
@@ -120,6 +121,7 @@ class FairShare:
     async def turn(self) -> AsyncIterator[None]:
         """Wait for the next turn, at least until the loop has run everything else once."""
         async with self._lock:
+            # Also for no time at all: requests that are in the buffer already would be answered without a pause.
             await self._clock.sleep(self._rests_until_seconds - self._clock.monotonic_seconds())
             began_seconds = self._clock.monotonic_seconds()
             try:

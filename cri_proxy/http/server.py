@@ -117,6 +117,7 @@ class AdminServer:
     async def listen_unix(self, path: Path) -> None:
         """Open the admin socket with mode 0600 in place of one that is there. Raises ConfigError."""
         try:
+            # The store's lock is ours by now: a daemon that still answers there is on its way out.
             listener, self._socket = listen_on(path, None, take_over=True)
         except ConfigError as error:  # it is no option of its own: its path follows from ``listen``
             raise ConfigError(error.path, 0, "admin socket", error.problem) from error
@@ -174,6 +175,7 @@ class AdminServer:
         await self._retrying.cancel()
         for server in self._servers:
             server.close()
+        # kube-scheduler takes an answer that is dropped for a failure of its extender.
         await asyncio.gather(*(clients.connections.finish(seconds) for clients in (self._root, self._others)))
 
     async def close(self) -> None:
@@ -239,6 +241,7 @@ class AdminServer:
         request = await connection.next_request(clients.connections.idle())
         if request is None:
             return False
+        # The page's files are public: a browser that opens it has no token to send yet.
         is_guarded = clients is self._others and request.path not in self.public
         if self.guard is not None and is_guarded and not self.guard.admits(connection.authorization):
             raise BadRequest(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN, with a token of tokenFile")

@@ -103,6 +103,7 @@ class LateDevices:
         """Return the devices that the kubelet has given to this container and that it does not hold, under any name."""
         has, joined = told.get(name, NOTHING_TOLD), self._context.ledger.policy.known
         is_watching = self._coordinator.config.lets_watch(name.partition("/")[0])
+        # Claims of monitoring (adminAccess) have devices that others use; the kubelet does not tell which these are.
         claimed = () if is_watching else (each for each, _ in has.cdi)
         given = with_named((), claimed, joined, has.allocated, proofs)
         keys = {(device.key, device.vf) for device in holds}

@@ -61,6 +61,7 @@ class RelaySelector(EpollSelector):
         """
         poll, handlers, ready = self._epoll.poll, self._handlers, list[tuple[SelectorKey, int]]()
         left = -1.0 if timeout is None else max(0.0, timeout)  # poll rounds up to its unit, a millisecond
+        # The bare clock: it is read at every event, and one that was set back ends the wait below.
         began = time.monotonic() if left > 0 else 0.0
         ends = began + left
         # What was scheduled before this call is in ``timeout`` already.

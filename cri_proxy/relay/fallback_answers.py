@@ -46,6 +46,7 @@ class StandIns:
         _, flags, stream, start, end = cut
         method = self.passing.replaceable.pop(stream, None)  # once: a reply that has begun passes to its end
         is_whole = flags & _WHOLE_REPLY == _WHOLE_REPLY
+        # containerd before 2.0 answers RuntimeConfig so, without which kubelets from 1.38 on do not start.
         if method is None or not is_whole or not self._is_unimplemented(frames.payload(buffer, cut)):
             return False
         self._kept[stream] = buffer[start:end]

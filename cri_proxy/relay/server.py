@@ -257,6 +257,7 @@ class SpliceRelay(Relay):
         else:
             ends_at = asyncio.get_running_loop().time() + grace_seconds
             await self._long_calls_ended(max(0.0, grace_seconds - _LEAVING_SECONDS))
+            # As late as can be: from here on a kubelet's time for its next connection runs (_LEAVING_SECONDS).
             self._ask_to_leave()
             left_seconds = ends_at - asyncio.get_running_loop().time()
             most_seconds = min(max(0.0, left_seconds), _LEAVING_SECONDS)

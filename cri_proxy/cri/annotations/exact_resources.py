@@ -100,6 +100,7 @@ def _problems(stated: _Stated, sent: Sent) -> Iterator[tuple[str, str]]:
     mcpu, limit_mcpu = stated.cpu_request_mcpu, stated.cpu_limit_mcpu
     if mcpu is not None and shares_of(mcpu) != resources.cpu_shares:
         yield "cpu_request_mcpu", f"a CPU request of {mcpu}m does not give the cpu_shares of {resources.cpu_shares}"
+    # Saturated shares agree with any larger number, which the pod's author may have made up.
     elif mcpu is not None and mcpu > max(mcpu_of_shares(MAX_SHARES), sent.figures.cpu_request_mcpu):
         yield "cpu_request_mcpu", f"a CPU request of {mcpu}m is more than cpu_shares can confirm, which end at 256 CPUs"
     quota = resources.cpu_quota

@@ -176,6 +176,7 @@ class CandidateNames:
 def _pieces(name: str, joined: JoinedDevices, proofs: Sequence[ProvedDevice]) -> Iterator[Piece]:
     """Yield the pieces of hardware behind a CDI name, of which these are proved."""
     kind, _, instance = name.partition("=")
+    # The container has all GPUs of the vendor: none of them is free.
     if instance == _ALL:
         yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
     for piece in joined.meant(f"{kind}/{instance}", proofs):

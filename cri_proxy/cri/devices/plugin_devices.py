@@ -40,6 +40,7 @@ def given_devices(
     names = (name for name in cdi_names(config) if name not in watched)
     named = with_named(annotated, names, joined, allocated, proofs)
     known = {grant.key for grant in named}
+    # Ids may tell nothing, as the serial numbers of Habana's plugin; the nodes do, and no pod can ask for one.
     pieces = (piece for path in node_paths(config) for piece in joined.behind(proofs.get(path, ())))
     nodes = {grant: None for grant in map(joined.given, dict.fromkeys(pieces)) if grant.key not in known}
     found = (*named, *(replace(grant, is_shared=not grant.vf) for grant in nodes))

@@ -56,6 +56,7 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
         setting, after = kubelet.next.get(key), ""
         edits: tuple[Edit, ...] = (Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"),)
         if not is_off(setting.value):
+            # A kubelet with the policy none and options that stayed ends at its start.
             options = removal(kubelet.next, CPU_OPTIONS) if key == CPU_POLICY else ()
             edits = kubelet.lasting((edit_of(setting, off), *options, *edits))
         elif kubelet.process is not None and not is_off(kubelet.now.get(key).value):

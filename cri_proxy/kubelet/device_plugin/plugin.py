@@ -178,6 +178,7 @@ class DevicePlugin:
             await self._serve_until(stop, reload, found)
         finally:
             await self._later.cancel()
+            # Also where a start is refused: a socket that was open before it would stay in the kubelet's directory.
             await asyncio.gather(*(service.close() for service in self._services.values()))
 
     async def _serve_until(self, stop: asyncio.Event, reload: asyncio.Event, found: PluginKnowledge) -> None:

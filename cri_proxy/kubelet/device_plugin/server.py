@@ -157,6 +157,7 @@ class ResourceService:
             except AllocationRefused as error:
                 self._log.warning(events.ALLOCATION_REFUSED, resource=resource.name, reason=error.problem)
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.problem)
+        # Not before the whole call is granted: a later container may be refused, and the pod fails with it.
         for container in request.container_requests:
             self._log.info(events.ALLOCATED, resource=resource.name, devices=tuple(container.devices_ids))
         return pb.AllocateResponse(container_responses=answers)
