@@ -77,6 +77,7 @@ def encode(value: object, *, sparse: bool = False) -> Plain:
             return [item if type(item) in _SCALARS else encode(item, sparse=sparse) for item in value]
         case IdSet():
             return str(value)
+        # Before text and numbers, which many enums are.
         case Enum():
             return encode(value.value)
         case None | bool() | int() | float() | str():

@@ -26,6 +26,7 @@ def pod_totals_of(
     pod has, or the pod's request exceeds its limit: then these are sums over containers. So are those of a pod whose
     containers ask for themselves, and no two of its live containers have all of its sum.
     """
+    # Without figures, as from crictl, or with nothing requested, there is nothing to have in common.
     if not pod.cpu_shares or qos is QosClass.BEST_EFFORT:
         return None
     limit_mcpu = mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
@@ -54,6 +55,7 @@ def resized_totals(share: PodShare, request: Request, pod: pb.LinuxContainerReso
     shares_cpu, shares_memory = share.cpu_mcpu is not None, share.memory_bytes is not None
     limit_mcpu = request.cpu_limit_mcpu if shares_cpu else mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
     request_mcpu = pod_request_mcpu(request.pod.qos, pod)
+    # The sandbox still has the former request where the limit shrank first; none is above its limit.
     if limit_mcpu is not None and (request.pod.qos is QosClass.GUARANTEED or request_mcpu > limit_mcpu):
         request_mcpu = limit_mcpu
     limit_bytes = request.memory_limit_bytes if shares_memory else pod.memory_limit_in_bytes or None

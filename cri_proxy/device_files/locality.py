@@ -170,6 +170,7 @@ class DeviceFinder:
             directory = start.resolve(strict=True)
         except (OSError, RuntimeError):  # RuntimeError: a loop of links
             return frozenset()
+        # A partition alone has this file; its disk is the directory above (Documentation/ABI, sysfs-block).
         if (directory / "partition").exists():
             directory = directory.parent
         slaves = _entries(directory / "slaves") if depth < _MAX_STACK else []

@@ -58,6 +58,7 @@ class Mounts:
         found = {}
         for line in lines:
             words = line.split(b" ")
+            # Any number of optional fields stands before the "-" (proc_pid_mountinfo(5)).
             if b"-" in words[6:-1]:
                 root, directory = (
                     os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), word)) for word in words[3:5]

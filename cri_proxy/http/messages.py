@@ -89,6 +89,7 @@ def is_foreign(host: str, origin: str, fetch_site: str) -> bool:
     >>> is_foreign("127.0.0.1:8891", "http://127.0.0.1:8891", "same-origin"), is_foreign("::1", "null", "")
     (False, True)
     """
+    # "none": a person has typed the address, or used a bookmark.
     if fetch_site not in ("", "same-origin", "none"):
         return True
     return bool(origin) and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}")

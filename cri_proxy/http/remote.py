@@ -121,6 +121,7 @@ class RemoteDaemons:
 def _parts(response: http.client.HTTPResponse, deadline: float) -> Iterator[bytes]:
     """Yield the body. Raises TimeoutError at the deadline, however little comes at a time."""
     size_bytes = 0
+    # read1 returns what has come, however little: the deadline is looked at after each.
     while part := response.read1(_READ_BYTES):
         size_bytes += len(part)
         if size_bytes > _MAX_ANSWER_BYTES:

@@ -78,6 +78,7 @@ def decode(raw: bytes, most: int) -> bytes:
         left += 8 * len(part)
         bits = bits << 8 * len(part) | int.from_bytes(part, "big")
         padded = bits << _LONGEST_BITS | _ONES
+        # More is to come: of what is left only codes that are whole for certain are decoded.
         least = _LONGEST_BITS if start + _STEP_BYTES < len(raw) else 1
         while left >= least:
             code = _SHORT[padded >> (left + _LONGEST_BITS - 8) & 0xFF]
@@ -93,6 +94,7 @@ def decode(raw: bytes, most: int) -> bytes:
         if len(plain) >= most:
             return bytes(plain[:most])
         bits &= (1 << left) - 1
+    # The end is padded with less than a byte of ones (RFC 7541, 5.2).
     if left >= 8 or bits != (1 << left) - 1:
         raise ProtocolError("a Huffman string that ends within a character", COMPRESSION_ERROR)
     return bytes(plain)

@@ -14,6 +14,7 @@ MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 SLACK_BYTES: Final = 64 * 1024
 """Held above that bound, so that the runtime itself refuses what is just too large."""
 
+# As zlib counts: 16 more for gzip's header and end; "deflate" is zlib's own format (RFC 9110, 8.4.1.2).
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
 
 
@@ -52,6 +53,7 @@ def unpack_one(body: bytes, encoding: bytes = b"") -> bytes:
         raise MessageError(Code.UNIMPLEMENTED, problem)
     inflator = zlib.decompressobj(bits)
     try:
+        # At most this much is made of it: a few kilobytes may hold a gigabyte.
         plain = inflator.decompress(message, MAX_MESSAGE_BYTES + SLACK_BYTES)
     except zlib.error as error:
         raise MessageError(Code.INTERNAL, f"compressed message is damaged: {error}") from error

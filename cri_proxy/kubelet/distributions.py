@@ -178,6 +178,7 @@ PLAIN: Final = KubernetesDistribution("", "the kubelet's unit and configuration"
 def known_by(found: Sequence[str], os_id: str) -> KubernetesDistribution:
     """Return the distribution of which one of these signs is there, or this id of os-release."""
     return next(
+        # In the order of the table: kubespray uses kubeadm, whose files are there too.
         (each for each in DISTRIBUTIONS if (os_id and each.os_id == os_id) or not {*each.signs}.isdisjoint(found)),
         PLAIN,
     )

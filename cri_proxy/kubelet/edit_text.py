@@ -30,7 +30,7 @@ def edited(text: str, edit: Edit) -> str:
     _change(wanted, edit)
     if wanted == document:
         return text
-    if text.lstrip().startswith("{"):
+    if text.lstrip().startswith("{"):  # JSON, which is YAML too, stays JSON
         return json.dumps(wanted, indent=2) + "\n"
     with suppress(ValueError):  # a value over several lines leaves the rest of it there
         by_line = _in_lines(text, edit)

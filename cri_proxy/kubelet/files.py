@@ -27,6 +27,7 @@ def read_file(root: Path, path: str) -> KubeletFile | None:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 return KubeletFile(path, None)
+            # One byte more than is parsed: a longer file is refused and not cut.
             text = file.read(keys.MAX_BYTES + 1).decode(errors="replace")
             # The change time: a file that is moved here keeps its time of modification.
             return KubeletFile(path, text, status.st_ctime)

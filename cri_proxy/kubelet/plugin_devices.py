@@ -74,7 +74,7 @@ class RegisteredDevices:
             answer = await self._channel.unary(_ALLOCATABLE, message, timeout_seconds=ANSWER_SECONDS)
             self.devices = registered_devices(pb.AllocatableResourcesResponse.FromString(answer))
         except (CallFailed, RuntimeUnavailable, FilesFailed, DecodeError) as error:
-            if not self._is_reported:
+            if not self._is_reported:  # it is asked each minute
                 why = error.problem if isinstance(error, RuntimeUnavailable) else str(error)
                 self._journal.noted(events.POD_RESOURCES_AWAY, reason=f"the kubelet does not tell its devices: {why}")
             self._is_reported = True

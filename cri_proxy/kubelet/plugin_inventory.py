@@ -125,12 +125,14 @@ def _minors(names: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[
 def _device(place: tuple[str, int], name: str, node: int | None) -> InventoryDevice:
     address = _PCI_ADDRESS.search(name)
     bus = address[0].lower() if address is not None and not _OURS.fullmatch(name) else ""
+    # An id of our own plugin is type and number, which the device has anyway.
     uuid = "" if _OURS.fullmatch(name) or bus else name
     return InventoryDevice(*place, numa=node, path=PciePath(bus=bus), uuid=uuid)
 
 
 def _node(topology: pb.TopologyInfo) -> int | None:
     """Return the only node; of several none is the device's."""
+    # A plugin may name any number, and a set has a bit for each up to its highest.
     nodes = NodeSet.of(node.ID for node in topology.nodes if 0 <= node.ID < 1024)
     return next(iter(nodes)) if len(nodes) == 1 else None
 

@@ -94,4 +94,5 @@ class ClientPreface:
             _, _, kind, flags, _ = frames.HEADER.unpack_from(self._received, len(frames.PREFACE))
             if kind != frames.SETTINGS or flags & frames.ACK:
                 raise frames.ProtocolError(f"the client's first frame has type {kind} and flags {flags}, not SETTINGS")
+        # The header of SETTINGS was only looked at: ``Direction`` gets it with its frame.
         return data[len(preface) :]

@@ -82,6 +82,7 @@ def _containerd(version: str, config: str) -> CdiSupport:
     if is_on is False:
         why = f"{called} adds no CDI devices: its configuration has enable_cdi = false"
         return CdiSupport(CdiWay.RESOLVE, why, "set enable_cdi = true in the section of its CRI plugin, and restart it")
+    # It does not say: before 2.0 enable_cdi is off unless it is set.
     if is_on is not True and (known is None or known < (2, 0, 0)):
         why = f"{called} does not say whether its configuration has enable_cdi = true"
         return CdiSupport(CdiWay.RESOLVE, why, "update it to 2.0 or later, or set cdi: runtime if it is so")

@@ -135,6 +135,7 @@ def conflicts(found: Mapping[str, FoundValue[object]]) -> Iterator[AnnotationPro
     reported: set[str] = set()
     for row in CONFLICTS:
         for ignored, by in _pairs(row, found):
+            # Once for a value, however many rules ignore it.
             if ignored.full_key not in reported and row.holds(ignored.value, by.value):
                 reported.add(ignored.full_key)
                 yield ignored.problem(f"without effect beside {by.full_key}: {row.why}")
@@ -149,5 +150,6 @@ def _pairs(
     """Yield the pairs whose scopes meet: the ignored value's scope is as narrow as the other one's, or narrower."""
     for ignored in (found[r.key] for r in row.ignored if r.key in found):
         for by in (found[r.key] for r in row.by if r.key in found):
+            # A wider value beside a narrower one is overridden, as the scopes mean it, and no problem.
             if ignored.scope == by.scope or (ignored.scope < by.scope and not row.only_alike):
                 yield ignored, by

@@ -114,6 +114,7 @@ def command(value: object) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         try:
+            # One character more than is allowed, so that a longer text is refused below and not cut.
             words: tuple[object, ...] = tuple(shlex.split(value[: MAX_COMMAND_CHARS + 1]))
         except ValueError as error:
             raise ValueError(f"not a command: {error}") from None

@@ -41,6 +41,7 @@ def _mount_counts(mount: Mapping[object, object]) -> bool:
 def _interfaces(edits: Mapping[object, object]) -> Iterator[DeviceName]:
     for device in _entries(edits, "netDevices"):
         name = device.get("hostInterfaceName")
+        # It becomes a part of a path in sysfs.
         if isinstance(name, str) and name.strip(".") and "/" not in name:
             yield DeviceName("interface", name)
 

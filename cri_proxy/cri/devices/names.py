@@ -165,6 +165,7 @@ class CandidateNames:
     def _given(self, grant: DeviceGrant, names: Iterable[str], joined: JoinedDevices, proofs: Proofs) -> str:
         proved = tuple(name for name in self.counted if proofs.get(name))
         for name in (*names, ""):
+            # An identifier is of one device; a number is of whichever the vendor's tool has counted so.
             if name and name not in self.counted:
                 return name
             for each in filter(None, (name, *proved)):
@@ -180,6 +181,7 @@ def _pieces(name: str, joined: JoinedDevices, proofs: Sequence[ProvedDevice]) ->
     if instance == _ALL:
         yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
     for piece in joined.meant(f"{kind}/{instance}", proofs):
+        # nvidia.com/gpu=0 is no GPU of AMD's, although one has that number.
         if kind not in _OF_VENDORS or piece.device is None or kind in _vendor_kinds(piece.device):
             yield piece
 

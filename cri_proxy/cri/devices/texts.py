@@ -61,6 +61,7 @@ def device_texts(
     devices = {device.key: device for device in inventory.devices}
     variables = allocated_variables(grant for grant in allocated if grant.kind in kinds)
     gpus = [devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU]
+    # NVIDIA's toolkit reads it; a GPU whose vendor no source names may be one of theirs.
     if GPU in kinds and (visible := [gpu for gpu in gpus if gpu.maker in ("", NVIDIA.name)]):
         variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in visible)
     for resource, addresses in own_functions(allocated, inventory).items():

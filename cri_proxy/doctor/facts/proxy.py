@@ -127,6 +127,7 @@ def is_enabled(root: Path, kubelet_unit: tuple[str, ...]) -> bool | None:
     """
     if not any((root / directory / UNIT).exists() for directory in DIRECTORIES):
         return None
+    # The links that ``systemctl enable`` makes.
     links = (link for kind in ("wants", "requires") for link in (root / "etc/systemd/system").glob(f"*.{kind}/*"))
     if any(link.name in (UNIT, SOCKET_UNIT) for link in links):
         return True

@@ -39,6 +39,7 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
             if own.is_enabled is not None
             else f"{_INSTALL}; then {_START}",
         )
+    # Behind a runtime that is down every call is unanswered: that is ``runtime_socket``'s finding.
     elif own.silence and not facts.runtime.silence:
         yield FindingCode.PROXY_SILENT.finding(
             f"a call through {own.listen} is not answered: {own.silence}",

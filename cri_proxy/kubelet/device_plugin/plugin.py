@@ -252,6 +252,7 @@ class DevicePlugin:
                 )
 
     def _missing(self) -> frozenset[str]:
+        # A copy: a thread that reads the plugin directory asks this while the loop may add a service.
         return frozenset(name for name, service in dict(self._services).items() if not service.is_published)
 
     async def _open(self, name: str) -> None:

@@ -94,8 +94,10 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 def _require_extended(kind: str, name: str) -> None:
     """Raise ConfigError for a name that the kubelet refuses. Source: extended resources of Kubernetes."""
     match = _NAME.fullmatch(name)
+    # A qualified name of Kubernetes: a DNS subdomain of 253 characters, a name of 63.
     if match is None or len(match[2]) > _MAX_NAME or len(match[1]) > 253:
         raise _wrong("resource", f"{kind}={name}", "expected a name with a domain, like example.com/gpu")
+    # Quotas call resources "requests.NAME", so that no extended resource may begin so (IsExtendedResourceName).
     if match[1] == "kubernetes.io" or match[1].endswith(".kubernetes.io") or name.startswith("requests."):
         raise _wrong("resource", f"{kind}={name}", "the domain is that of Kubernetes itself; choose one of your own")
 

@@ -101,6 +101,7 @@ class _Client(asyncio.Protocol):
             self._http2.reply(asked.stream, await self._of.handler(asked.method, asked.message))
         except CallFailed as error:
             self._http2.fail(asked.stream, error.code, error.message)
+        # Cancelled, too: for a call that its client has given up this does nothing.
         except BaseException:
             self._http2.fail(asked.stream, Code.INTERNAL, "cri-proxy: an internal error, see its log")
             raise

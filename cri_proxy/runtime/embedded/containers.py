@@ -171,6 +171,7 @@ def update_container_resources(
     if refusal:
         raise RefusedCall(Code.UNKNOWN, _UPDATE_FAILED + refusal + "\n: unknown")
     container.record = changed
+    # runc accepts an update during a start, and the process then runs in the set that was fixed before.
     if container.state != pb.CONTAINER_EXITED and not container.starting:
         _settle(node, container)
     return pb.UpdateContainerResourcesResponse()
