@@ -114,6 +114,7 @@ class FileWorkers:
             raise FilesFailed(subject, "not asked: there was no time left") from None
         running = loop.run_in_executor(worker.thread, worker.call, function, *args)
         running.add_done_callback(partial(self._ended, worker, subject, call))
+        # Not wait_for: it would cancel the future, and ``_ended`` would count a worker as free whose thread goes on.
         await asyncio.wait([running], timeout=max(0.0, deadline - loop.time()))
         if not running.done():
             # In this order: who waits for the subject's turn wakes up, finds that it hangs, and fails.

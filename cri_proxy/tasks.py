@@ -21,6 +21,7 @@ def hear_signals(acts: Mapping[int, Callable[[], None]]) -> None:
     As the loop's ``add_signal_handler``, beside which it must not be used: that loads a megabyte to see whether these
     are coroutine functions.
     """
+    # set_wakeup_fd takes no descriptor that may block.
     arrived, numbers = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def read() -> None:

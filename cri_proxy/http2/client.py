@@ -70,7 +70,7 @@ class ClientConnection(GrpcConnection[_ClientStream, Event]):
         self._cutter.max_frame_bytes = _FRAME_BYTES
         self._waiting: deque[tuple[int, bytes, bytes, int]] = deque()
         self._next_stream = 1
-        self._max_streams = frames.MAX_WINDOW_BYTES
+        self._max_streams = frames.MAX_WINDOW_BYTES  # no bound until its SETTINGS name one (RFC 9113, 6.5.2)
         self._uncredited_bytes = 0
         self._going_away = False
 

@@ -50,7 +50,7 @@ MAX_BLOCK_BYTES: Final = 16 << 20
 _SMALL_BYTES: Final = 1024  # senders fill frames of 16 KiB (RFC 9113, 4.2); only the last one of a block is small
 _MAX_SMALL_FRAMES: Final = 128  # at most 128 KiB of small frames cost as much as 128 large ones
 
-HEADER: Final = struct.Struct(">HBBBI")
+HEADER: Final = struct.Struct(">HBBBI")  # the length has 24 bits, for which struct has no letter: two numbers
 _SETTING: Final = struct.Struct(">HI")
 HEADER_BYTES: Final = HEADER.size
 

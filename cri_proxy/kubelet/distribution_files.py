@@ -60,6 +60,7 @@ def _from_config(root: Path, found: KubernetesDistribution) -> Iterator[Word]:
     for path, document in _documents(root, found):
         if name := document.get("node-name"):
             yield Word(f"--hostname-override={name}", path)
+        # "KEY+" adds to the list of an earlier file, where KEY replaces it (k3s, "Configuration Options").
         for key in (_ARG, f"{_ARG}+"):
             given = document.get(key)
             yield from (Word(f"--{arg}", path) for arg in (given if isinstance(given, list) else [given]) if arg)

@@ -267,7 +267,7 @@ class Splice:
         stream = cut[2]
         answers = self._answers
         if stream in answers.client_ignored:
-            del answers.client_ignored[stream]
+            del answers.client_ignored[stream]  # refused, and so reset at the runtime already
             return False
         if stream in answers.runtime_ignored:  # already reset towards the runtime when it was refused
             return False
@@ -354,7 +354,7 @@ class Splice:
     def _runtime_window(self, buffer: bytes, cut: Cut) -> bool:
         _, _, stream, start, end = cut
         increment = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "WINDOW_UPDATE")
-        increment &= frames.MAX_WINDOW_BYTES
+        increment &= frames.MAX_WINDOW_BYTES  # the reserved bit says nothing (RFC 9113, 6.9)
         if stream == 0:
             return self._upstream.connection_credit(increment)
         if stream in self._held:
