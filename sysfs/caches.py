@@ -57,6 +57,7 @@ def _size_bytes(reader: TreeReader, path: str) -> int:
     """Return the size, which the kernel prints as ``16384K``; 0 without the file. Raises SysfsError."""
     text = reader.optional(reader.text, path, "0")
     try:
+        # The kernel's K is 1024 bytes, which a quantity writes Ki.
         size_bytes = parse_bytes(f"{text}i" if text.endswith("K") else text)
     except QuantityError:
         size_bytes = -1
@@ -71,6 +72,7 @@ def _disjoint(reader: TreeReader, level: int, found: Iterable[Cache]) -> list[Ca
     caches = [cache for cache in found if cache.level == level]
     for cache in caches:
         if cache.cpus & seen:
+            # Nothing tells which of the two is wrong.
             reader.note(f"level {level} caches overlap at CPUs {cache.cpus & seen}: level {level} is left out")
             return []
         seen = seen | cache.cpus

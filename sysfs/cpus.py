@@ -67,6 +67,7 @@ def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
     if not any(reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
         reader.note("the kernel reports no CPU topology: every CPU is taken as a core of one package")
         return [CpuFacts(cpu, 0, 0, cpu, CpuSet.of([cpu])) for cpu in online]
+    # Between two reads the kernel may take a CPU offline, and removes its topology directory then.
     online = online - CpuSet.of(cpu for cpu in online if _went_offline(reader, cpu))
     siblings_name = _siblings_name(reader, online)
     found = []

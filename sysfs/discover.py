@@ -71,6 +71,7 @@ def fingerprint(tree: Tree) -> Fingerprint:
 
 def _content(tree: Tree, path: str) -> str:
     try:
+        # Bytes that are no text are compared all the same; to refuse them is up to discovery.
         return tree.read(path).decode("ascii", "replace").strip()
     except OSError:
         return ""

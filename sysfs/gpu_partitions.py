@@ -82,6 +82,7 @@ def _nodes(reader: TreeReader) -> Iterator[tuple[int, tuple[int, int]]]:
             problem = str(error) if isinstance(error, SysfsError) else f"{path}: expected lines of a name and a number"
             reader.note(f"{problem}; a partition of a GPU is left out")
             continue
+        # KFD's nodes of CPUs have no render node, which it writes as 0.
         if minor > 0:
             yield minor, (domain, location)
 
@@ -91,6 +92,7 @@ def _address(domain: int, location: int, gpus: Collection[str] | None) -> str:
     slot = f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}"
     if gpus is None:
         return f"{slot}.0"
+    # Where those bits are the partition's, no GPU has that function, and 0 is meant.
     return next((each for each in (f"{slot}.{location & 7}", f"{slot}.0") if each in gpus), "")
 
 

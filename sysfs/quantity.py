@@ -6,6 +6,7 @@ Source: the Kubernetes API reference, "Quantity": a decimal number with a binary
 
 import re
 
+# Two digits of an exponent: 1e999999999 would be a number of 400 MB.
 _FORM = re.compile(r"([+-]?)(\d+|\d*\.\d+|\d+\.)(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?")
 # Suffix to multiplier and divisor: whole numbers, so that nothing is rounded before the end.
 _FACTORS = (
@@ -61,6 +62,7 @@ def bytes_text(count: int) -> str:
 def _parse(text: str, per_unit: int, expected: str) -> int:
     """Return the quantity in units of 1/``per_unit``, rounded up."""
     stripped = text.strip()
+    # isascii, as \d takes the digits of every script.
     match = _FORM.fullmatch(stripped) if len(stripped) <= MAX_LENGTH and stripped.isascii() else None
     if match is None:
         raise QuantityError(text, expected)

@@ -42,6 +42,7 @@ class DirectoryTree:
         # Plain os calls: discovery of a large machine reads some fifteen thousand files.
         fd = os.open(self._prefix + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
+            # Until nothing comes: seq_file returns a page or less for each read, though there is more.
             data = chunk = os.read(fd, MAX_FILE_BYTES + 1)
             while chunk and len(data) <= MAX_FILE_BYTES:
                 chunk = os.read(fd, MAX_FILE_BYTES + 1 - len(data))
@@ -98,6 +99,7 @@ class TreeReader:
         expected = "a number" if base == 10 else "a hexadecimal number"
         text = self.text(path, expected)
         try:
+            # int() reads 1_000 as a number, and takes long over very many digits.
             if len(text) > 20 or "_" in text:
                 raise ValueError
             return int(text, base)

@@ -87,6 +87,7 @@ class _CostMerge:
 
     def merged(self, normalize: Normalize, missing: Missing) -> Judged[Inventory]:
         """Leave out what disagrees, file by file, until the rest is one."""
+        # It ends: each round that fails leaves a file, or the new content of one, out.
         while True:
             listing = _announced([*self._settled.values(), *self._new.values()])
             try:

@@ -65,6 +65,7 @@ class Exporter:
 
     async def once(self) -> bool:
         """Let each part look once; return whether all worked. What fails is logged."""
+        # A list, so that each part looks, also behind one that fails.
         return all([not await self._problem(part) for part in self.parts])
 
     async def _keep(self, part: ExporterPart) -> None:

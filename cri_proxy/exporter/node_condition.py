@@ -59,6 +59,7 @@ class NodeConditionPart:
         if self._said is None:
             self._said, self._changed = await self._before(path)
         now = _time(self._clock.now_seconds())
+        # lastTransitionTime is that of the status alone: another reason or message is no transition.
         is_same = self._said is not None and self._said.is_ready == found.is_ready
         changed = self._changed if is_same and self._changed else now
         await self._api.send("PATCH", path, _patch(found, now, changed), MERGE_PATCH)
@@ -71,6 +72,7 @@ class NodeConditionPart:
         except Unreachable as error:
             self._in_vain += 1
             is_away = self._in_vain >= PATIENCE
+            # Without a name there is no Node to write to; and a daemon that may be about to start is no news yet.
             if not self._node or (self._said is None and not is_away):
                 raise
             if self._said is not None and not is_away:
@@ -123,6 +125,7 @@ def _patch(found: ConditionText, now: str, changed: str) -> dict[str, object]:
 
 
 def _cut(text: str) -> str:
+    # errors="ignore", as the cut may go through a character.
     return visible(text).encode()[:_MESSAGE_BYTES].decode(errors="ignore")
 
 

@@ -151,6 +151,7 @@ def event_of(node: str, began_seconds: float, incident: Incident) -> Plain:
         "metadata": {"name": f"{incident.pod[:_NAME_LENGTH]}.{digest}", "namespace": incident.namespace},
         "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
+        # The API server refuses more characters.
         "reportingInstance": node[:128],
         "action": action,
         "reason": reason,
@@ -163,6 +164,7 @@ def event_of(node: str, began_seconds: float, incident: Incident) -> Plain:
 def _note(incident: Incident) -> str:
     text = visible(f"container {incident.container}: {incident.text}" if incident.container else incident.text)
     cut = text.encode()[:_NOTE_BYTES]
+    # The cut may go through a character.
     return cut.decode(errors="ignore")
 
 

@@ -32,6 +32,7 @@ class TopologyPublisher:
 
         Labels and annotations of others stay. Raises ApiRefused, AccessError and Unreachable.
         """
+        # Forgotten until the server has answered: after a call that failed it may have either content.
         known, self._known = (None if look else self._known), None
         for attempt in range(1, _ATTEMPTS + 1):
             try:

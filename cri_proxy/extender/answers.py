@@ -97,6 +97,7 @@ class Extender:
     async def _with_files(self, question: messages.Question) -> messages.Question:
         """Return the question with the words of the directory for nodes that publish nothing themselves."""
         missing = [node.name for node in question.candidates if not node.published]
+        # A pod without GPUs, as most are, waits for no disk.
         if self._directory is None or not missing or not question.demand.most:
             return question
         try:
@@ -162,6 +163,7 @@ class Extender:
         try:
             exact = await asyncio.wait_for(scored, max(0.0, within_seconds))
         except TimeoutError:
+            # The thread goes on, and its score is there for the next question.
             return ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
         return _with_score(node, exact, sum(sizes))
 

@@ -146,6 +146,7 @@ def _refuse(word: str) -> None:
 
 
 def _finite(text: str) -> float:
+    # Nodes are sent back as they came, and json writes a number that is out of range as Infinity, which is no JSON.
     number = float(text)
     if not isfinite(number):
         raise ValueError(f"{text[:40]} is out of range")

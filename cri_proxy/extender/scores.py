@@ -47,6 +47,7 @@ class RecentlyUsed(Generic[K, V]):
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
+        # Without the lock: this may take seconds, in which known results must be found.
         result = self._function(key)
         with self._lock:
             self._results[key] = result

@@ -126,6 +126,7 @@ class DirectoryBeneath:
                     else:
                         has_links, target = True, os.readlink("", dir_fd=descriptor)
                         ahead += target.split("/")[::-1]
+                        # RESOLVE_BENEATH refuses each absolute link, wherever it leads.
                         if target.startswith("/"):
                             way.clear()
                 elif not _is(stat.S_IFDIR, way[-1]):

@@ -44,6 +44,7 @@ def next_todo(journal: InstallJournal | None, node: ClusterNode, held: LeaseStat
         return Todo.GO_ON
     if journal is not None and journal.phase is InstallPhase.FAILED and not journal.is_reported:
         return Todo.REPORT
+    # After a failure no node begins, be the turn free: the next one would most likely fail in the same way.
     if held.holder not in ("", name) or held.failure:
         return Todo.WAIT
     installed = "" if journal is None else journal.installed
@@ -143,6 +144,7 @@ class InstallAgent:
     def _go_on(self) -> None:
         """Carry the journal to its rest, and pass the turn on where that is a good one."""
         found = self._installation.journal
+        # Looked at before the run: of a removal that is done no journal is left.
         is_removal = found is not None and found.phase is InstallPhase.BACK and not found.reason
         journal = self._installation.run()
         if journal is not None and journal.phase is InstallPhase.FAILED:

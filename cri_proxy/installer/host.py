@@ -90,9 +90,11 @@ class MountedHost:
                 new.symlink_to(content.target)
             else:
                 with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, content.mode), "w") as file:
+                    # open(2) takes away the bits of the umask.
                     os.fchmod(file.fileno(), content.mode)
                     file.write(content.text)
                     file.flush()
+                    # Before the rename: else a power cut may leave the name with an empty file.
                     os.fsync(file.fileno())
             new.rename(place)
         except OSError as error:
@@ -100,6 +102,7 @@ class MountedHost:
 
     def has_release(self, release: str) -> bool:
         """See ``NodeHost``."""
+        # Whole, since it gets this name only once all of it is on the disk.
         return self._place(f"{BASE}/{release}").is_dir()
 
     def add_release(self, release: str) -> None:
@@ -136,6 +139,7 @@ class MountedHost:
                 text=True,
                 errors="replace",
                 timeout=_SECONDS,
+                # The environment of this process is that of its image, and not the host's.
                 env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
             )
         except subprocess.TimeoutExpired as error:

@@ -165,6 +165,7 @@ class Installation:
 
     def _back(self, journal: InstallJournal) -> InstallJournal | None:
         """Return the journal after one action less; None after the last one of an uninstallation."""
+        # The action at the position may be done in part, and is undone too; behind the last one there is none.
         position = min(journal.position, len(journal.actions) - 1)
         if position >= 0:
             action = journal.actions[position]
@@ -180,6 +181,7 @@ class Installation:
                 self._undo(action)
 
     def _do(self, action: Action) -> None:
+        # Each part is looked at before: killed in the middle of an action, the next process does it again.
         if action.release and not self._host.has_release(action.release):
             self._host.add_release(action.release)
         if action.path and self._host.read(action.path) != action.new:
@@ -200,11 +202,14 @@ class Installation:
         found = self._host.read(action.path)
         if found == action.old:
             return
+        # A file that is ours alone goes, whatever it holds by now.
         if found == action.new or not (action.edit or action.is_of_operator):
             self._host.write(action.path, action.old)
             return
+        # What others have removed, and what the operator has changed, stays as they have it.
         if found is None or action.edit is None:
             return
+        # Others have changed the file since: only our key goes back, and only while it still has our value.
         there = Edit(action.path, action.edit.key, action.edit.value)
         with suppress(ValueError):  # a file that is no configuration any more is its owner's
             if edited(found.text, there) == found.text:  # it has our value

@@ -91,6 +91,7 @@ def plan(host: NodeHost, root: Path, facts: HostFacts, wanted: Wanted, before: I
         )
     actions = [*_program(host, facts, wanted, is_upgrade=is_upgrade)]
     actions += _guard(host, wanted)
+    # An upgrade finds the kubelet led to the proxy already, and restarts it for nothing else.
     edits = () if is_upgrade and not mending else _edits(facts, mending)
     actions += _kubelet(host, root, facts.kubelet, edits)
     actions.append(Action("wait until the Node is Ready", until=NODE))

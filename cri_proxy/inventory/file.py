@@ -300,6 +300,7 @@ def _with_vendor(inventory: DeviceInventory) -> DeviceInventory:
 def _device(field: YamlField, kind: str, lines: Lines, place: Mapping[str, YamlField] | None = None) -> InventoryDevice:
     """Return a device; ``place`` are fields that stand in a mapping of their own. Raises DocumentError."""
     fields = DEVICE.fields(field, kind, place)
+    # The number first: errors of the other fields name the device by it.
     minor = fields["minor"].parsed(f"{kind}.minor", _number)
     _note(lines, kind, str(minor), fields["minor"])
     return DEVICE.made(fields, f"{kind} {minor}", lines, kind=kind).stated_by(f"{field.source} line {field.line}")

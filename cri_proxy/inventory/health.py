@@ -65,6 +65,7 @@ def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
     try:
         reported = tuple(_of_xml(text, source) if text.lstrip().startswith("<") else _of_lines(text, source))
     except DocumentError:
+        # Where a GPU is lost, nvidia-smi prints words about it in place of the CSV or XML.
         reported = lost_gpus(text)
         if not reported:
             raise
@@ -145,6 +146,7 @@ def _of_lines(text: str, source: str) -> Iterator[DeviceHealth]:
             yield _of_lost(lost)
         elif xid is not None:
             if int(xid[2]) not in _XIDS_OF_APPLICATIONS:
+                # The driver leaves the function out in its messages.
                 yield DeviceHealth(address_in(f"{xid[1]}.0"), f"Xid {xid[2]}")
         elif "," in line and _LINE.fullmatch(line) is None:  # a reason may have a comma too
             cells = [cell.strip() for cell in line.split(",")]
@@ -197,6 +199,7 @@ def _of_row(row: Mapping[str, str], source: str, number: int) -> DeviceHealth:
 def _of_xml(text: str, source: str) -> Iterator[DeviceHealth]:
     from xml.etree import ElementTree  # only where such a report is read, and there in a helper process
 
+    # Few lines of entities within entities expand to gigabytes.
     if "<!ENTITY" in text:
         raise DocumentError(source, 0, "declares entities, which nvidia-smi does not: give its own output")
     try:

@@ -98,10 +98,13 @@ def _run(command: Sequence[str], within_seconds: float) -> tuple[int, str]:
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=subprocess.DEVNULL,
+                # A process group of its own, which killpg ends with all that the command has started.
                 start_new_session=True,
+                # Its words are read, and they are known in English only.
                 env=os.environ | {"LC_ALL": "C"},
             )
         finally:
+            # While this process had it open too, the pipe would have no end.
             os.close(writing)
         return _ended(command[0], process, output.fileno(), within_seconds)
 

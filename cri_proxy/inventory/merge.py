@@ -26,21 +26,23 @@ def with_scanned(
     """Return both inventories as one: a device at the same PCI address is the same one.
 
     The file's word counts, and the scan fills in what it leaves out. It adds no device of a type of which the file has
-    one without a full address, or of a type that the file may mean: that could be the same one, and would be given
-    twice. Devices that only the scan finds keep the minor that they had ``before``: containers hold devices by these.
-    Others get the next minor of their type, by address, that nothing has or had. One that had another type is known by
-    that, too. A VF that the file lists as a device is no VF of another one.
+    one without a full address, or of a type that the file may mean. Devices that only the scan finds keep the minor
+    that they had ``before``. Others get the next minor of their type, by address, that nothing has or had. One that had
+    another type is known by that, too. A VF that the file lists as a device is no VF of another one.
     """
     by_name = {scan_name(device): device for device in scanned.devices}
     devices = [_filled(device, by_name.pop(scan_name(device), None)) for device in listed.devices]
     had = {(device.kind, name): device.minor for device in before.devices if (name := scan_name(device))}
     taken = {device.key for device in devices}
     known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
+    # A number that another device had stays free: who holds that device by it would hold this one.
     taken |= {device.key for device in before.devices}
     nameless = {device.kind for device in listed.devices if not scan_name(device)}
     for device in by_name.values():
+        # It may be the one that the file has without an address, and would be given twice.
         if not nameless.isdisjoint((device.kind, *device.alike)):
             continue
+        # Containers hold devices by their minors.
         minor = known.get((device.kind, scan_name(device)), device.minor)
         if (device.kind, scan_name(device)) not in known:
             while (device.kind, minor) in taken:

@@ -58,6 +58,7 @@ class DeviceNumbers:
 
     def since(self, boot: str) -> "DeviceNumbers":
         """Return these if they are of this start of the machine, else none."""
+        # No container outlives a boot, so that no device is held by these numbers after it.
         return self if self.boot == boot else DeviceNumbers(boot=boot)
 
     def _without(self, inventory: DeviceInventory) -> list[NumberedDevice]:

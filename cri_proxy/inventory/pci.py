@@ -64,6 +64,7 @@ def inventory_of(machine: Machine) -> DeviceInventory:
 def _partitions(gpu: InventoryDevice, names: Iterable[str]) -> Iterator[InventoryDevice]:
     """Yield the parts of a GPU but the first, which is its PCI function: at its place, known by their own names."""
     for minor, name in enumerate(names, gpu.minor + 1):
+        # The address is that of the first partition, and no two devices may have the same.
         path = replace(gpu.path, bus="")
         yield replace(gpu, minor=minor, path=path, vf_groups=(), uuid=name, part_of=gpu.path.bus)
 
@@ -78,6 +79,7 @@ def _in_order(devices: Iterable[Device]) -> list[Device]:
 
 
 def _pcie_of(device: Device) -> str | None:
+    # The upstream port of the switch that is nearest to the CPU: switches below it share its way to the CPU.
     if len(device.bridges) >= _BRIDGES_OF_A_SWITCH:
         return device.bridges[2]
     return device.bridges[0] if device.bridges else None

@@ -53,6 +53,7 @@ def _of(node: ListedNode, files: Mapping[str, bytes]) -> CanaryResult:
     if reported is None:
         options = "cri-proxy exporter --node-condition keeps it there"
         return CanaryResult(RolloutAction.WAIT, f"{node.name} has no condition {CONDITION}: {options}")
+    # With another digest it is the content before this one that the canary rejects.
     if reported.reason == REJECTED and reported.digest == digest:
         reason = reported.message.partition(" ")[2].removeprefix("is rejected: ")
         return CanaryResult(RolloutAction.STOP, f"{node.name} rejects {file}: {visible(reason)}")

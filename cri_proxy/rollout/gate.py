@@ -112,6 +112,7 @@ class ClusterGate:
             return False
         waited_seconds = now_seconds - self._since_seconds
         if result.action is not RolloutAction.GO:
+            # Steady is without a break: one canary that falls back begins the time again.
             self._good_since_seconds = None
             await self._tell(result, waited_seconds)
             return True
@@ -138,6 +139,7 @@ class ClusterGate:
                 if result.action is not RolloutAction.GO:
                     return result
         except CriProxyError as error:
+            # What cannot be asked holds the change up, as the copy that was written before does no harm.
             return CanaryResult(RolloutAction.WAIT, f"the canaries' Nodes cannot be read: {error}")
         return result
 

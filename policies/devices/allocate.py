@@ -118,6 +118,7 @@ class DeviceAllocator:
 
     def usage(self, held: Iterable[DeviceGrant], own: Iterable[DeviceGrant] = ()) -> Usage:
         """Return what other pods hold, and the container's own."""
+        # By whatever name it is held: a device that was asked for by its cost file's type is the same hardware here.
         joined = self.joined
         return usage_of(joined.of_inventory(held), self.inventory, self.groups, joined.of_inventory(own))
 
@@ -176,6 +177,7 @@ class DeviceAttempt:
     def run(self) -> DeviceAllocation | CannotAllocate:
         """Allocate the types of the joint annotation together, the others one by one."""
         for kind, demand in self._demands.items():
+            # ApplyForAll of which nothing matches counts 0: all of none is a refusal, and no empty grant.
             if len(self._candidates[kind].usable) < max(demand.count, 1):
                 return CannotAllocate(shortage_text(demand, self._candidates[kind]))
             if self._kept_of(kind).keys() - {candidate.device.key for candidate in self._candidates[kind].usable}:
@@ -214,6 +216,7 @@ class DeviceAttempt:
         """Return a choice whose place is as good, of the GPUs that are to be given first."""
         for part in self._first_gpus():
             found = self._search(kinds, None, part)
+            # Use decides among equal places only: a share does not leave the PCIe of its NIC for a fuller GPU.
             if isinstance(found, JointChoice) and self._place(found) <= self._place(chosen):
                 return found
         return chosen
@@ -225,6 +228,7 @@ class DeviceAttempt:
             return least_used_first(usable, demand.count, self._usage, self._groups)
         if is_share(demand):
             return most_used_first(usable, demand.count)
+        # Sets of several GPUs avoid one whose NVLinks are down by their link score; a single GPU has none.
         last = cut_off(self._links) if self._links is not None and demand.count == 1 else frozenset()
         others = [candidate for candidate in usable if candidate.device.minor not in last]
         return [others] if 0 < len(others) < len(usable) else []
@@ -237,6 +241,7 @@ class DeviceAttempt:
     def _linked(self, chosen: JointChoice) -> JointChoice:
         """Return GPUs that are asked for alone, wherever they are, with the best links among them, where known."""
         demand = self._demands[next(iter(chosen.devices))]
+        # best_linked takes GPUs from anywhere on the nodes, and would leave the PCIe that the hint requires.
         is_anywhere = demand.hint.scope not in (RequiredScope.PCIE, RequiredScope.DEVICE)
         if self._links is None or len(chosen.devices) > 1 or not is_anywhere or not counts_links(demand):
             return chosen
@@ -249,6 +254,7 @@ class DeviceAttempt:
         """Return the links that count among sets of GPUs with equal places: those that other devices go with."""
         if self._links is None or kinds[0] != GPU or len(kinds) == 1 or not counts_links(self._demands[GPU]):
             return None
+        # A GPU that the matrix lacks has 0 points with all others: it would be chosen last for what is not known.
         is_known = self._links.indices.issuperset(c.device.minor for c in self._candidates[GPU].usable)
         return self._links if is_known else None
 
@@ -261,6 +267,7 @@ class DeviceAttempt:
         minors = [grant.number for grant in answer.of(GPU)]
         nodes = {at[minor] for minor in minors}
         kept = frozenset(minor for _, minor in self._kept_of(GPU) if isinstance(minor, int))
+        # NUMA nodes and links decide before costs: only GPUs on the nodes of the answer may take the place of its own.
         here = GpuRequest(len(minors), frozenset(minor for minor, node in at.items() if node in nodes), kept)
         joined, demand = self._joined, self._demands[GPU]
         cheapest = cheapest_linked(self._links, joined.inventory.costs, joined.gpu_names, here, minors)
@@ -295,6 +302,7 @@ class DeviceAttempt:
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
         is_spread = GPU in kinds and is_share(self._demands[GPU]) and self._spreads
+        # The search prefers PCIe groups in use, to keep others whole, which undoes what spreading has chosen.
         used = frozenset() if gpus is not None and is_spread else self._usage.used
         links = self._links_beside(kinds) if rule is None else None
         search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie, links=links)
@@ -316,6 +324,7 @@ class DeviceAttempt:
 
     def _idle_gpus(self) -> frozenset[int]:
         """Return the GPUs that are free for anybody, whatever this container may have of them."""
+        # A partition counts as left to others only if some pod could get each of its GPUs.
         groups = [group for number, group in enumerate(self._groups) if (number, GPU) not in self._usage.exclusive]
         gpus = (device for group in groups for device in group.devices if device.kind == GPU and device.is_healthy)
         return frozenset(device.minor for device in gpus if self._usage.of(device).is_idle)
@@ -338,6 +347,7 @@ class DeviceAttempt:
                 parts = [*by_node(found.candidates, self._groups).values()]
             case _:
                 parts = [list(found.candidates)]
+        # A container that asks for less than its pod keeps cannot have all of it.
         kept = self._kept_of(demand.kind).keys() if len(self._kept_of(demand.kind)) <= demand.count else frozenset()
         return [
             replace(found, candidates=tuple(part))

@@ -175,6 +175,7 @@ def _allocated_device(kind: str, entry: JsonValue) -> AllocatedDevice:
     found = entry.plain()
     fields = found if isinstance(found, dict) else {}
     minor, name, extension = fields.get("minor"), fields.get("id") or "", fields.get("extension") or {}
+    # JSON's true is an int to Python, and would be minor 1.
     if isinstance(minor, bool) or not isinstance(minor, int) or not 0 <= minor <= _MAX_MINOR:
         raise entry.refuse(f"{kind}: expected an object with the minor of a device, got {entry.shown()}")
     vfs = (extension.get("vfs") or []) if isinstance(extension, dict) else None

@@ -48,6 +48,7 @@ class DeviceCandidate:
         """Return what a container gets of it."""
         hint, memory = demand.hint, demand.memory_of(self.device) or 0
         amount = demand.units if demand.units is not None else -(-memory.numerator // memory.denominator)
+        # Full for all others, whatever amount was asked for.
         if hint.exclusive is ExclusivePolicy.DEVICE_LEVEL:
             amount = WHOLE
         resources = tuple(sorted(demand.resources.items()))
@@ -99,6 +100,7 @@ def find_candidates(
                 continue
             reason = _mismatch(demand, device)
             if not reason:
+                # Before health and use: ApplyForAll is about these too, and is refused where one cannot be given.
                 matching.append(device)
                 reason = "" if device.is_healthy else ailment_of(device)
                 reason = reason or _place_reason(demand, number, group, usage, within)
@@ -224,6 +226,7 @@ def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
     """Return what the device itself has too little of."""
     if demand.hint.exclusive is ExclusivePolicy.DEVICE_LEVEL and not use.is_idle:
         return "in use (DeviceLevel asks for an idle one)"
+    # The kubelet gives MIG instances by GPU and index, which no inventory lists as parts.
     if device.kind == GPU and use.vfs:
         return f"parts of it (MIG) are in use: {some(sorted(use.vfs), _SHOWN)}"
     if device.parts:
@@ -284,6 +287,7 @@ def _parts(
 
     def order(pair: tuple[tuple[Fraction, ...], DeviceCandidate]) -> tuple[int, bool, tuple[Fraction, ...], int]:
         rank, candidate = pair
+        # The joint search takes the first ones of each group.
         return candidate.group, not candidate.is_kept, rank, candidate.device.minor
 
     ranked = sorted(zip(ranks, usable, strict=True), key=order)

@@ -95,6 +95,7 @@ def _count(name: str, amount: int, strategy: AllocateStrategy) -> tuple[int, int
         if amount > WHOLE:
             excess = f"{amount} of every device ({strategy}) is more than the {WHOLE} units that one has"
             raise DemandError(f"{name}: {excess}; ask for up to {WHOLE}")
+        # 1 until `as_counted` has the number of devices that match.
         return 1, amount
     count, part = divmod(amount, WHOLE)
     if not count:
@@ -165,6 +166,7 @@ def _gpu_count(amounts: Mapping[str, int], inventory: DeviceInventory, strategy:
     if ratio is None:
         is_each = core > 1 or strategy is AllocateStrategy.APPLY_FOR_ALL
         return core if is_each else _count_of_bytes(amounts[GPU_MEMORY], inventory.of(GPU))
+    # Up to 100 of the core count as 1 GPU, and are spread over as many as the memory says.
     if core not in (1, ratio):
         of_memory = f"{GPU_MEMORY_RATIO}: {amounts[GPU_MEMORY_RATIO]} are {ratio}"
         remedy = f"ask for as many of both, or say on how many with {GPU_SHARED}"
@@ -178,6 +180,7 @@ def _count_of_bytes(wanted: int, gpus: Sequence[InventoryDevice]) -> int:
     sizes = sorted(known - {0}, reverse=True)
     if not sizes or wanted <= sizes[0]:
         return 1
+    # The largest first: the fewest GPUs.
     for size in sizes:
         if wanted % size == 0:
             return wanted // size

@@ -34,6 +34,7 @@ class HeldHardware:
         if piece.device is None:
             return piece in self._pieces
         key = piece.device.key
+        # A whole device overlaps each part of it; a part overlaps the whole and itself.
         if not piece.vf:
             return key in self._devices
         return (key, "") in self._parts or (key, piece.vf) in self._parts

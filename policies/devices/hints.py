@@ -24,6 +24,7 @@ def device_hints(
     has another one in it: with more devices to choose from, a request can still be met. Raises DemandError.
     """
     demands = allocator.demands(question)
+    # What the whole machine cannot serve no set of its nodes can, of which there are two to the power of the nodes.
     whole = allocator.allocate(question, held)
     if isinstance(whole, CannotAllocate):
         return whole
@@ -52,6 +53,7 @@ def hints_on(
     beyond = ~reduce(or_, places, 0)
     usage = allocator.usage(held, own)
     attempts = [DeviceAttempt(allocator, question, usage) for question in questions]
+    # Counted for all sets at once: without enough devices the search for a set would be in vain.
     enough = _enough(attempts, allocator.groups, places)
     # Enough devices are all that it takes, unless some are counted in two places.
     is_decided = len(attempts) == 1 and not attempts[0].is_constrained and sum(places) == reduce(or_, places, 0)

@@ -113,6 +113,7 @@ def gpu_part(name: str) -> GpuPart | None:
         return GpuPart(f"{found[1]}:{found[2]}", f"{GPU} {int(found[1])}")
     if (found := _PART_OF_UUID.fullmatch(name)) is not None:
         return GpuPart(found[1], uuid_in(found[2]))
+    # Since R470 the name of an instance does not tell its GPU.
     found = _PART_BY_UUID.fullmatch(name)
     return GpuPart(found[1]) if found is not None else None
 
@@ -123,6 +124,7 @@ def strength(identity: str) -> int:
     >>> sorted(["gpu 0", "nvidia.com/gpu/gpu0", "0000:51:00.0"], key=strength)
     ['0000:51:00.0', 'nvidia.com/gpu/gpu0', 'gpu 0']
     """
+    # A number is the weakest: drivers and inventories may count in different orders.
     return 2 if " " in identity else 1 if "/" in identity else 0
 
 
@@ -148,6 +150,7 @@ def address_in(text: str) -> str:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         return ""
+    # NVIDIA's tools write eight digits of the domain; sysfs writes four, and more only where it needs them (VMD).
     domain = (found[1] or "").lstrip("0")
     return f"{domain:0>4}:{found[2]}".lower()
 

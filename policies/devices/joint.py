@@ -123,10 +123,12 @@ class JointSearch:
         self._nodes = _node_numbers(groups)
         self._closeness = (Closeness.SAME_PCIE,) if is_same_pcie else tuple(Closeness)
         kinds = {part.kind for part in parts}
+        # A group of which only other types are in use is as whole as an idle one for those that are asked for.
         self._used = frozenset(group for group, kind in used if kind in kinds)
         self._used_nodes = frozenset(self._nodes[group] for group in self._used)
         self._sets = [[self._placed(found) for found in part.sets] for part in parts]
         self._groups = tuple(sorted({group for placed in self._sets[0] for group in placed.groups}))
+        # One width of the group numbers for all sets, or the costs of their spreads could not be compared.
         self._largest = max((count for placed in self._sets[0] for count in placed.groups.values()), default=0)
 
     def _placed(self, found: CandidateSet) -> _PlacedSet:
@@ -188,6 +190,7 @@ class JointSearch:
     def _spread(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> GroupCounts | None:
         """Return the cheapest groups for the primary devices with the others this close."""
         primary, *others = sets
+        # Without a place in common no spread can meet the needs: this spares the search.
         if closeness is Closeness.SAME_PCIE and any(primary.groups.keys().isdisjoint(o.groups) for o in others):
             return None
         if closeness is Closeness.SAME_NUMA_NODE and any(primary.nodes.keys().isdisjoint(o.nodes) for o in others):
@@ -198,6 +201,7 @@ class JointSearch:
     def _offers(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> tuple[list[GroupOffer], tuple[int, ...]]:
         """Return what each group offers, and how many devices of the other types the groups have to give."""
         primary, *others = sets
+        # Anywhere on the machine there are enough: each set has as many as are asked for.
         needs = () if closeness is Closeness.SAME_MACHINE else tuple(part.count for part in self._parts[1:])
         return [self._offer(group, primary, others, closeness) for group in self._groups], needs
 
@@ -205,6 +209,7 @@ class JointSearch:
         node = self._nodes[group]
         here = tuple(other.groups.get(group, 0) for other in others)
         around = tuple(other.nodes.get(node, 0) for other in others)
+        # SamePCIe is about each PCIe that gives a primary device, not about enough of the others on all of them.
         is_open = closeness > Closeness.SAME_PCIE or all(here)
         return GroupOffer(
             node,
@@ -268,4 +273,5 @@ def by_node(candidates: Iterable[DeviceCandidate], groups: Sequence[PcieGroup]) 
 
 def _node_numbers(groups: Sequence[PcieGroup]) -> list[int]:
     """Return a number for the NUMA node of each group; one whose node is not known is on a node of its own."""
+    # Negative, so that it is the number of no real node.
     return [~number if group.numa is None else group.numa for number, group in enumerate(groups)]

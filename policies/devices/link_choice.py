@@ -82,8 +82,10 @@ def best_linked(
     free = {candidate.device.minor for candidate in usable}
     kept = frozenset(candidate.device.minor for candidate in usable if candidate.is_kept)
     places = gpu_places(matrix, groups)
+    # `allocate` takes of equal GPUs those on nodes and switches in use, which it knows by the places of GPUs not free.
     taken = {gpu: place for gpu, place in places.items() if gpu not in free}
     used = {place.node for place in taken.values()}
+    # Of sets that score the same the first stays: on nodes in use, then on the lowest.
     nodes = sorted(on_node, key=lambda node: (node not in used, node is None, node))
     best: tuple[tuple[int, int], tuple[DeviceCandidate, ...]] | None = None
     for some in combinations(nodes, width):
@@ -131,4 +133,5 @@ def cheapest_linked(
     must = frozenset(f"{GPU}/{number}" for number in numbers if gpus[number] in request.required)
     found = select_in(layered(groups, rows, SetRequest({GPU: len(chosen)}, must=must)), SELECT)
     cheapest = sorted(gpus[int(name.rpartition("/")[2])] for name in found.names)
+    # The search has a budget, and may end at a set with worse links.
     return tuple(cheapest if link_score(matrix, cheapest) == link_score(matrix, chosen) else chosen)

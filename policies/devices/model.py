@@ -232,6 +232,7 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
     """
     if _PCI_NAME.fullmatch(name):
         return ((0, 0, name.lower().removeprefix("pci")),)
+    # Also of digits that are not ASCII: "²".isdigit() is true, and int("²") fails.
     parts = _NUMBER.split(name)
     return tuple((1, int(part), "") if part.isascii() and part.isdigit() else (2, 0, part) for part in parts)
 

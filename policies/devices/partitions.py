@@ -52,6 +52,7 @@ def partition_rule(
     if spec is None and policy not in (HONOR, PREFER):
         return None
     table = inventory.partitions
+    # A driver's label has more words than the model: NVIDIA-H100-80GB-HBM3.
     if table is None and set(re.split(r"[^0-9A-Z]+", _label(labels, MODEL_LABEL).upper())) & _HOPPER:
         table = _hopper_table()
     origin = f"the pod's {DOMAIN}/gpu-partition-spec" if spec is not None else f"the node's {POLICY_LABEL} {policy}"

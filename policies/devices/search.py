@@ -139,6 +139,7 @@ def _taken(
     touch = _cost(nodes=1, idle_nodes=not offer.is_node_used) << id_bits
     found: dict[_State, _Step] = {}
     for (count, sums, is_touched), step in states.items():
+        # No fewer than later groups can make up for: each state can still reach the number.
         for more in range(max(offer.least, wanted - count - left), min(offer.most, wanted - count) + 1):
             # The more of a group are taken, the lower are the numbers: a group of a lower number weighs more.
             cost = step.cost + (full - more << shift)
@@ -168,6 +169,7 @@ def _added(sums: tuple[int, ...], offer: GroupOffer, needs: Sequence[int], *, is
         return sums
     gives = offer.gives or (0,) * len(needs)
     node_gives = (offer.node_gives if is_first else ()) or (0,) * len(needs)
+    # Cut at the needs: ways that meet them are one state, however much more they give.
     return tuple(min(need, has + a + b) for need, has, a, b in zip(needs, sums, gives, node_gives, strict=True))
 
 

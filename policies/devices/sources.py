@@ -104,6 +104,7 @@ class JoinedDevices:
         known = dict.fromkeys(piece for piece in behind if piece is not None)
         if found := tuple(piece for piece in known if here or not _may_be_shared(piece)):
             return found
+        # No proof has matched: a piece that has an identity of the same kind as a proof is other hardware.
         kinds = {kind_of_proof(identity) for proof in proofs for identity in proof.identities}
         return tuple(piece for _, piece in here if kinds.isdisjoint(map(kind_of_proof, piece.identities)))[:1]
 
@@ -125,6 +126,7 @@ class JoinedDevices:
         pieces = [(identity, piece) for identity in told if (piece := self._by_identity.get(identity)) is not None]
         is_proved = bool(told) and not strength(told[0])
         for identity, piece in pieces:
+            # Where both have a proof, it has not matched: the number is another device's by now.
             if not strength(identity) or not is_proved or all(map(strength, piece.identities)):
                 return piece
         return None
@@ -137,6 +139,7 @@ class JoinedDevices:
             is_part = bool(grant.vf) and f"{grant.kind} {grant.minor}" in self._by_identity
             return grant if is_part or isinstance(grant.minor, str) else None
         if piece.device is None:
+            # Cost files list whole instances: there a VF is all of one.
             amount = WHOLE if grant.vf else grant.amount
             return replace(listed_only(piece.names[0]), amount=amount, is_given=grant.is_given)
         return self._as(grant, piece)

@@ -56,6 +56,7 @@ def capture_tree(tree: Tree, file: Path, more: Mapping[str, bytes] = NOTHING_MOR
                 _add_file(archive, UNREADABLE, "".join(f"{line}\n" for line in unreadable).encode())
         part.replace(file)
     finally:
+        # Also after a failure: half an archive under the file's own name would pass for a whole one.
         part.unlink(missing_ok=True)
     return Captured(files - links, links, tuple(unreadable))
 
@@ -110,6 +111,7 @@ def _add(archive: tarfile.TarFile, tree: Tree, path: str) -> bool:
         info.type = tarfile.DIRTYPE
         archive.addfile(info)
         return False
+    # One byte beyond the bound, so that reading the capture refuses the file as the host does.
     _add_file(archive, path, content[: MAX_FILE_BYTES + 1])
     return False
 

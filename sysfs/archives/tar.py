@@ -54,12 +54,14 @@ class MemoryTree:
         self._children: dict[str, set[str]] = {}
         for path in (*files, *links, *directories, *self._errors):
             parent, _, name = path.rpartition("/")
+            # Up to the first directory that is known: those above it are then known too.
             while name not in self._children.setdefault(parent, set()):
                 self._children[parent].add(name)
                 parent, _, name = parent.rpartition("/")
 
     def read(self, path: str) -> bytes:
         """See Tree."""
+        # Most paths have no link in them: these need no walk.
         found = self._files.get(path)
         if found is not None:
             return found
@@ -169,6 +171,7 @@ def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
         if inner != UNREADABLE and not is_read(inner):
             continue
         files, links, directories = found.setdefault(root, ({}, {}, []))
+        # Names count too: a million empty files would fill the memory as well.
         kept_bytes += len(inner)
         if member.issym():
             links[inner] = member.linkname

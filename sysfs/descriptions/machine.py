@@ -55,6 +55,7 @@ def _code(value: DocumentValue, what: str) -> int:
             code = int(code, 16)
         except ValueError:
             code = -1
+    # YAML's true is an int to Python.
     if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MAX_CODE:
         raise value.refuse(f"{what}: expected a hexadecimal code like 0x030200, got {value.shown()}")
     return code
@@ -266,6 +267,7 @@ def _device(
     if node >= len(nodes):
         raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
     codes = (item.class_code, item.vendor, item.device)
+    # As the kernel has it: without a node, all CPUs are local.
     local_cpus = online if node < 0 else nodes[node].cpus
     return Device(
         item.address,

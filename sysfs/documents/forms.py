@@ -98,6 +98,7 @@ def integer(least: int, most: int) -> Form[int]:
 
     def read(field: DocumentValue, what: str) -> int:
         number = field.plain()
+        # true is an int to Python.
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
             raise field.refuse(f"{what}: expected a whole number from {least} to {most}, got {field.shown()}")
         return number

@@ -85,6 +85,7 @@ class DocumentValue:
         """As ``mapping``, with any keys."""
         found: dict[str, Self] = {}
         for key, line, value in self.rows(what):
+            # YAML's own loader would let the last of the two win.
             if key in found:
                 raise self.refuse(f"{what}: {key!r} stands twice", line)
             found[key] = value

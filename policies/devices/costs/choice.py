@@ -87,6 +87,7 @@ def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = 
     method, found = _search(graph, first, options, is_over)
     cost, greedy_cost = (_value(each, graph) for each in (found.cost, graph.cost(first)))
     names, terms = graph.members(found.counts), tuple(_terms(graph, found.counts))
+    # Costs are never negative: no set is cheaper than one that costs nothing.
     return Selection(names, cost, method, found.is_proved or not found.cost, greedy_cost, terms, steps=found.steps)
 
 

@@ -46,6 +46,7 @@ def _nodes(device: Device, machine: Machine) -> NodeSet:
     """Return the device's node; where the firmware names none, the nodes of its local CPUs, unless all are local."""
     if device.node >= 0:
         return NodeSet.of((device.node,))
+    # The kernel calls all CPUs local to a device of which it knows no node.
     if machine.online <= device.local_cpus:
         return NodeSet()
     return NodeSet.of(node.id for node in machine.nodes if node.cpus & device.local_cpus)

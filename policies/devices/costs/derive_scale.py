@@ -27,6 +27,7 @@ class NodeScale:
 
     def __init__(self, machine: Machine) -> None:
         self._distances = {node.id: dict(node.distances) for node in machine.nodes}
+        # One node that cannot be reached would stretch the scale until all others seem near.
         known = (d for row in self._distances.values() for d in row.values() if d < _NO_DISTANCE)
         self._largest = max(known, default=_LOCAL_DISTANCE)
         self.nodes = NodeSet.of(self._distances)

@@ -96,6 +96,7 @@ class ExactSearch:
         if not all(picked.is_enough for picked in cheapest):
             return
         # Rates count every cost between two additions at both of them, so they are of the double cost.
+        # Less 1, as only a cheaper set counts: of equal ones the first stays, whatever the search meets later.
         slack = 2 * (self._best_cost - 1 - node.cost) - sum(picked.total for picked in cheapest)
         if slack >= 0:
             losses = [loss for picked in cheapest for loss in picked.losses()]
@@ -115,6 +116,7 @@ class ExactSearch:
             forced = [pick]
         for v in forced:
             self._add(node, v)
+        # Last in, first out: the part with the pick is looked at before the one without.
         left.append(node)
 
     def _rated(self, node: _Node, k: int) -> list[tuple[int, int]]:
@@ -130,6 +132,7 @@ class ExactSearch:
             if not room[v]:
                 continue
             rate = 2 * links[v]
+            # The instance that is rated is one of v itself, and no neighbour of its own.
             room[v] -= 1
             nearest = self._nearest[v]
             for at, count in additions:

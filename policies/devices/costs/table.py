@@ -67,7 +67,9 @@ def compile_costs(
             row, cost = rows[source], worth[groups[source].kind, line.cost]
             said = dict.fromkeys(targets, cost)
             if len(groups[source].members) == 1:
+                # A group of one would have a cost to itself.
                 said.pop(source, None)
+            # isdisjoint runs in C, and most lines state pairs that no line before has.
             for target in said if not row.keys().isdisjoint(said) else ():
                 if row.get(target, cost) != cost:
                     raise _disagreement(listing, groups[source], groups[target], line)

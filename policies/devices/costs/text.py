@@ -105,6 +105,7 @@ def cost_of(token: str, line: int = 0) -> CostValue:
         raise CostError(line, text, "a cost cannot be negative; expected a number from 0")
     if not text.isascii() or not re.fullmatch(r"[\d.]+", text) or text.count(".") > 1:
         raise CostError(line, _shown(token), f"expected a cost, a number from 0 to {MAX_COST}")
+    # YAML 1.1 reads 010 as 8.
     if len(text) > 1 and text[0] == "0" and text[1].isdigit():
         raise CostError(line, _shown(token), "may be meant as an octal number; write the cost without leading zeros")
     if not _COST.match(text) or Fraction(text) > MAX_COST:
@@ -133,6 +134,7 @@ def with_colons(text: str) -> str:
     """
     lines = text.split("\n")
     below = -1  # the indent of the next line that begins an item; -1 = it does not
+    # From the last line up: a number is a cost by the list below it.
     for i in range(len(lines) - 1, -1, -1):
         line = lines[i]
         bare = _BARE_COST.match(line.rstrip("\r"))

@@ -89,6 +89,7 @@ def label_pieces(word: str) -> tuple[str, ...]:
     pieces = []
     while len(word) > _LABEL_CHARACTERS:
         end = _LABEL_CHARACTERS
+        # Neither may this piece end with a dot nor the next one begin with it.
         while "." in word[end - 1 : end + 1]:
             end -= 1
         pieces.append(word[:end])

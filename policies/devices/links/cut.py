@@ -84,6 +84,7 @@ class _CutSearch:
         if known is not None:
             return known
         if left.bit_count() < self.size:
+            # The remainder of a cut is never given.
             best = _IMPOSSIBLE if left & self.required else self.scores[left]
         elif left.bit_count() == self.size:
             best = self.scores[left]
@@ -154,6 +155,7 @@ class _CutSearch:
             for first in self._of_best_cuts(left) if left else ():
                 if self._is_eligible(first):
                     found.append(self._lowest(first))
+                # Also behind a set that may not be given: the better one of a cut may come later.
                 found.append(self.best_of_all_cuts(left ^ first))
             given = filter(None, found)
             self.tops[left] = min(given, key=lambda mask: (-self.scores[mask], tuple(_bits(mask))), default=0)

@@ -47,6 +47,7 @@ def node_score(matrix: LinkMatrix, requests: Sequence[int], available: frozenset
     left = matrix.indices if available is None else available
     devices, points = [], 0
     for size in requests:
+        # KEP-690 knows links alone: without places, numbers decide between equal sets.
         found = allocate(matrix, GpuRequest(size, left, places={}), LinkOptions(mode=LinkMode.MATRIX))
         if found.rejected:
             raise LinkError(0, 0, "request", found.rejected)
@@ -72,6 +73,7 @@ def ranked_points(scores: Sequence[Fraction | None], full_score: int) -> tuple[i
     for score in known:
         least = points[-1] + 1 if points else lowest
         points.append(max(least, floor(MOST_POINTS * score / full_score)))
+    # From the best down: what rose above ten is pushed back, each below the one that is better.
     most = MOST_POINTS
     for i in reversed(range(len(points))):
         points[i] = max(0, min(points[i], most))

@@ -38,6 +38,7 @@ def rows_of(text: str) -> list[TextRow]:
 
 
 def _row(number: int, line: str) -> TextRow:
+    # As many blanks keep the columns that errors name.
     text = _ESCAPE.sub(lambda found: " " * len(found[0]), line)
     # Longer lines than this are none of a matrix: a column for each device, and the places.
     cells = [(cell.start() + 1, "".join(cell[0].split())) for cell in islice(_CELL.finditer(text), MAX_DEVICES + 8)]

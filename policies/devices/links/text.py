@@ -96,6 +96,7 @@ def _matrix(text: str) -> LinkMatrix:
 def _header(rows: Sequence[TextRow]) -> int | None:
     """Return the index of the line with the columns."""
     for i, row in enumerate(rows):
+        # Each row of a device has the X of its own column; the line with the columns has none.
         if row.cells and SELF not in row.words:
             first = row.cells[0][1]
             if _GPU.match(first) or _NIC.match(first):

@@ -86,12 +86,14 @@ class LinkChooser:
         number = {name: self.gpus[name] for name in devices if self.gpus.get(name) in indices}
         number |= {name: free + i for i, name in enumerate(unlinked)}
         name_of = {index: name for name, index in number.items()}
+        # Two ids with one number are parts of one GPU.
         if len(name_of) < len(number) or not number.keys() >= set(included):
             return ()
         more = tuple(MatrixGpu(free + i) for i in range(len(unlinked)))
         matrix = LinkMatrix((*self.matrix.gpus, *more), (), self.matrix.links)
         request = GpuRequest(size, frozenset(name_of), frozenset(number[name] for name in included), self.places)
         chosen = allocate(matrix, request, _SPARING).devices
+        # All single GPUs have the same link score, and costs would undo the choice that spares linked pairs.
         if size > 1 and chosen:
             chosen = cheapest_linked(matrix, self.costs, self.names, request, chosen)
         return tuple(name_of[index] for index in chosen)
@@ -224,6 +226,7 @@ class VfChooser:
 
 def _taken(offered: OfferedDevices, free: set[str]) -> Iterator[OfferedDevice]:
     """Yield the healthy devices that are not free, so that others have them."""
+    # The kubelet offers healthy ids alone, so that an unhealthy one is missing though no pod has it.
     return (each for each in offered.devices.values() if each.is_healthy and each.id not in free)
 
 

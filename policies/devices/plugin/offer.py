@@ -77,6 +77,7 @@ class OfferedDevices:
         Raises KeyError for an id that is not offered.
         """
         parts = sorted((self.devices[name].part for name in ids), key=lambda p: (p.number, natural_order(p.vf)))
+        # Shares of one device are equal grants, and so one group.
         return tuple(self._joined(list(same)) for _, same in groupby(parts))
 
     def _joined(self, parts: Sequence[DeviceGrant]) -> DeviceGrant:
