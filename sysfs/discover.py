@@ -47,6 +47,7 @@ def discover_tree(tree: Tree) -> Machine:
     """Return the machine of any tree, on disk or in memory. Raises SysfsError."""
     reader = TreeReader(tree)
     cpus = read_cpus(reader, read_online(reader))
+    # Without those that went offline meanwhile: no node or cache may have a CPU of which nothing is known.
     online = CpuSet.of(cpu.id for cpu in cpus)
     nodes = read_nodes(reader, online)
     caches = read_caches(reader, online)

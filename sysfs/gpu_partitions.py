@@ -49,6 +49,7 @@ def partitions(reader: TreeReader, gpus: Collection[str] | None = None) -> Mappi
     ``gpus`` are the addresses of AMD's GPUs; None: the function 0 is one.
     """
     minors = dict(sorted((minor, name) for name in _names(reader) for minor in _render_minors(reader, name)))
+    # Most machines have no partitions, and need not read a file for each of KFD's nodes.
     nodes = dict(_nodes(reader)) if minors else {}
     found = {}
     for minor, name in minors.items():

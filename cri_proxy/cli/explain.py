@@ -69,6 +69,7 @@ def _run_problems(args: argparse.Namespace) -> int:
     if args.who is not None:
         raise CommandFailed(f"--problems lists all containers: leave {args.who!r} out, or use --namespace", 2)
     view = fetch(args.admin, "/api/v1/status", StatusView)
+    # The status lists the newest refusals and counts all of them.
     found, more = problems_of(view, args.namespace), max(0, view.refused_count - len(view.refused))
     text = partial(render_problems, more_refused=more, colours=is_colourful(), width=terminal_width())
     emit(found, args.output, text)

@@ -107,6 +107,7 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
+        # The reader (head, less) has had enough, which is no failure: `main` ends quietly.
         raise
     except OSError as error:
         discard(stream)

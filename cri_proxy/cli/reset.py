@@ -63,6 +63,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     from cri_proxy.state.store import Store
     from sysfs.discover import discover
 
+    # Held to the end: a daemon that starts meanwhile would narrow containers that are just widened.
     lock = DeciderLock.acquire(settings.state_dir)
     try:
         machine = discover(settings.sysfs_root)

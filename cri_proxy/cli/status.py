@@ -107,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
         emit(view, args.output, partial(render_cpus, cpus=args.cpu, colours=is_colourful(), width=terminal_width()))
         return 0
     letters = letters_of(whole, {})  # the same whatever is shown
+    # With those that are left out: their CPUs would be drawn as shared or free.
     shape = TreeShape(not args.no_fold, args.sort, letters, left_out=left_out(whole, view))
     text = partial(render_status, colours=is_colourful(), width=terminal_width(), shown=shape)
     emit(view, args.output, text)

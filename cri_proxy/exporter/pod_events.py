@@ -98,6 +98,7 @@ class PodEventsPart:
             if error.status not in _LOST and not _is_ending(error):
                 raise
         else:
+            # Only what the API server has taken fills the cluster's store.
             self._bucket.take()
         self._written[what] = now_seconds
         self._written.move_to_end(what)

@@ -85,6 +85,7 @@ class MountedHost:
                         place.parent.rmdir()
                 return
             place.parent.mkdir(parents=True, exist_ok=True)
+            # Left by a process that was killed.
             new.unlink(missing_ok=True)
             if content.target:
                 new.symlink_to(content.target)
@@ -110,6 +111,7 @@ class MountedHost:
         place = self._place(f"{BASE}/{release}")
         new = place.with_name(f".{release}.new")
         try:
+            # A copy that a kill has ended is not whole.
             shutil.rmtree(new, ignore_errors=True)
             shutil.copytree(self._tree, new, symlinks=True)
             self._sync()

@@ -36,6 +36,8 @@ class DriverIdentifiers:
         """Return it filled in with what the driver said last where that does not answer now."""
         if not any(map(_is_known, inventory.devices)):
             return inventory
+        # The driver hangs once a GPU has fallen off its bus. Without identifiers, containers would be given indices,
+        # which NVML then counts without that GPU.
         with suppress(FilesFailed):
             self._gpus = await self._files.run(DRIVER_FILES, _gpus_of, self._root, within_seconds=READ_SECONDS)
         return with_identifiers(inventory, self._gpus)

@@ -70,6 +70,7 @@ def _once(what: str, parse: Callable[[str], str]) -> Form[str]:
     """Return the form of a text that no two devices have; an empty one is written as null."""
 
     def read(field: YamlField, name: str, lines: Lines) -> str:
+        # Two devices with one address or identifier would be one piece of hardware that two containers get.
         if found := field.parsed(name, parse):
             _note(lines, what, found, field)
         return found

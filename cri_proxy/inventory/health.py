@@ -85,6 +85,7 @@ def lost_gpus(text: str) -> tuple[DeviceHealth, ...]:
 
 def with_last_known(reported: tuple[DeviceHealth, ...], last: Iterable[DeviceHealth]) -> tuple[DeviceHealth, ...]:
     """Return a report, and where it tells of some devices only, what was known ``last`` of the others."""
+    # nvidia-smi fails as a whole over a lost GPU: its words alone would make all others healthy again.
     if not any(each.is_partial for each in reported):
         return reported
     named = {each.name for each in reported}

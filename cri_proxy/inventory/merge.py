@@ -49,6 +49,7 @@ def with_scanned(
                 minor += 1
         taken.add((device.kind, minor))
         devices.append(replace(device, minor=minor))
+    # The scan has such a VF as a function of its physical device too: two containers could get it.
     own = {device.path.bus for device in listed.devices if device.path.bus}
     found = tuple(_without_vfs(device, own) for device in devices)
     return replace(listed, devices=_with_former_keys(found, before))

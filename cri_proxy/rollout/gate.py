@@ -88,6 +88,7 @@ class ClusterGate:
             self._told.pop(events.NODE_UNREAD, None)
         except (CriProxyError, ValueError) as error:
             if self._group is None and copy is not None:
+                # After a restart the copy has the last group.
                 self._group = copy.get(GROUP_FILE, b"").decode(errors="replace").strip()
             last = self._group
             stays = (
@@ -105,6 +106,7 @@ class ClusterGate:
         now_seconds = self._clock.monotonic_seconds()
         if digest != self._digest:
             self._forget()
+            # Other content: its canaries have all of their time.
             self._digest, self._since_seconds = digest, now_seconds
         result = await self._result(wanted)
         if result is None:

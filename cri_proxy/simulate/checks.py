@@ -67,6 +67,7 @@ def _unknown_container(pod: str, name: str, names: _Names) -> str:
 
 def _needs_restart(change: Mapping[str, object]) -> str:
     """Return the problem with an option that needs a restart, else ''. A group has only such options, or none."""
+    # The daemon reads keys in any case.
     fixed = {known.path[0].casefold(): known.path[0] for known in known_options() if not known.option.is_reloadable}
     found = [fixed[key.casefold()] for key in change if key.casefold() in fixed]
     return f"{found[0]} cannot be reconfigured: it needs a restart of the daemon; set it in config:" if found else ""

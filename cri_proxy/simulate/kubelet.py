@@ -60,6 +60,7 @@ class SimulatedKubelet:
         if known is None:
             known = KnownPod(spec, await self._run_sandbox(spec))
         asked = {**known.asked, **{c.name: c for c in create.containers}}
+        # Before its containers are created, which are looked up by the pod.
         self._pods.put(replace(known, spec=spec, asked=asked))
         errors = {}
         for container in create.containers:
@@ -111,6 +112,7 @@ class SimulatedKubelet:
         attach(request.config, asked.attachments)
         request.config.linux.resources.cpuset_cpus = str(asked.cpuset_cpus)
         container_id = await kubelet.create_as(request)
+        # Before the start: a container whose start is refused exists all the same.
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
         await kubelet.start(container_id)
         if earlier is not None:
@@ -142,6 +144,7 @@ class SimulatedKubelet:
     async def _update(self, update: Resize) -> str:
         found = self.live(update.container)
         spec = resized(found.attempt.spec, update.amounts, found.pod.spec.qos)
+        # The API server refuses it, so that no kubelet gets it.
         if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
             return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
         kubelet = self._simulated.kubelet

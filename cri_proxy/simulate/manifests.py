@@ -199,6 +199,7 @@ def _containers(template: Tree | None, key: str) -> Iterator[ContainerManifest]:
 def _container(name: str, line: int, resources: Tree | None) -> ContainerManifest:
     limits = _amounts(tree_at(resources, "limits"))
     requests = _amounts(tree_at(resources, "requests"))
+    # The API server makes a limit without a request the request too.
     cpu, memory = (limit if request is None else request for request, limit in zip(requests, limits, strict=True))
     asked = [tree_at(resources, part) for part in ("limits", "requests")]
     items = [item for part in asked if isinstance(part, Mapping) for item in part.items]
@@ -225,6 +226,7 @@ def _amounts(tree: Tree | None) -> tuple[int | None, int | None]:
     found: list[int | None] = []
     for key, read in _READ:
         try:
+            # 0 is none, as where Kubernetes computes the QoS class.
             found.append(read(word_at(tree, key)) or None if word_at(tree, key) else None)
         except QuantityError:
             found.append(None)

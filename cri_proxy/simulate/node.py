@@ -223,6 +223,7 @@ class SimulatedNode:
             built = build_anyway(self._built.config, self.machine, NO_ROOT)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
+        # CPUs that have gone away cannot be refused.
         return await self._put_in_force(self._with_devices(built), must_fit=False)
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
@@ -307,6 +308,7 @@ class SimulatedNode:
     async def _stop(self, *, loses_state: bool = False) -> None:
         """Close the proxy; keep what it saved, unless that is to be lost."""
         await self.node.settle()
+        # The count of a node ends with it.
         self._notices = self.notices
         saved = self._store.load()
         await self.node.close()

@@ -57,6 +57,7 @@ def change_of(path: Path, options: Mapping[str, object]) -> NodeChange:
     except SysfsBaseError as error:
         return NodeChange(path.name, 0, str(error))
     found: list[NodeChange] = []
+    # Not the coroutine's result: see run_files.run_scenario.
     asyncio.run(_change(captured, options, found))
     return found[0]
 

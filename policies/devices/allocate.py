@@ -180,6 +180,7 @@ class DeviceAttempt:
             # ApplyForAll of which nothing matches counts 0: all of none is a refusal, and no empty grant.
             if len(self._candidates[kind].usable) < max(demand.count, 1):
                 return CannotAllocate(shortage_text(demand, self._candidates[kind]))
+            # A refusal, on which the caller chooses without what the pod keeps.
             if self._kept_of(kind).keys() - {candidate.device.key for candidate in self._candidates[kind].usable}:
                 return CannotAllocate(f"{kind}: not all that the pod keeps can be given")
         together = tuple(kind for kind in self._joint.types if kind in self._demands)

@@ -32,6 +32,7 @@ SAME_PCIE: Final = "SamePCIe"
 _PCIE: Final = "PCIe"
 _WHOLE: Final = "the annotation"
 _MAX_MINOR: Final = 65535
+# Any author of a pod writes them, and a decision reads them.
 _MAX_BYTES: Final = 16 << 10
 _MAX_CHOSEN: Final = 256  # of a type; each one is looked up in the inventory by every attempt to allocate
 

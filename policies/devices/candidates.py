@@ -109,6 +109,7 @@ def find_candidates(
                     reason = preselected.beyond
             wanted = kept.get(device.key, "") or (only or _NONE).get(device.key, "")
             vf = None if reason else free_vf(demand, device, usage.of(device), wanted)
+            # Else the device would be a candidate that gives none of its functions.
             if not reason and vf is None and demand.hint.vf_selector is not None:
                 reason = _lack_of_vf(wanted, usage.of(device))
             if reason:

@@ -63,6 +63,8 @@ def hints_on(
         return enough[index] and (is_decided or can_meet(allocator, questions, held, masks[index] | beyond, own))
 
     serving = served(len(places), can_serve)
+    # The fewest nodes that can serve now, as in Koordinator: the kubelet prefers the fewest that ever could, and
+    # would refuse a container that free GPUs of two nodes can serve.
     return hints_of(tuple(nodes), serving, min((index.bit_count() for index in serving), default=0))
 
 

@@ -235,6 +235,7 @@ class JointSearch:
         """Return the devices of another type for the PCIe groups of the primary ones."""
         left = by_group(found.candidates)
         matched = [group for group in touched if group in left]
+        # Each PCIe gives its own first: else a neighbour that has none could take the only one there.
         taken = [left[group].pop(0) for group in matched]
         for group in touched:
             near = [other for other in left if self._nodes[other] == self._nodes[group] and left[other]]

@@ -29,6 +29,7 @@ from policies.devices.links import (
 from policies.devices.model import InventoryDevice, PcieGroup
 from sysfs.cpuset import gathered
 
+# The work is bounded, not the time: the same request gets the same devices on every machine.
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256
 """Sets of NUMA nodes that are compared; where there are more, the first choice stays."""

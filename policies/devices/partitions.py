@@ -60,6 +60,7 @@ def partition_rule(
 
 
 def _label(labels: Mapping[str, str], name: str) -> str:
+    # The node_labels of an inventory may leave the domain out.
     return labels.get(f"{NODE_DOMAIN}/{name}", labels.get(name, ""))
 
 

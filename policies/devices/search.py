@@ -95,6 +95,7 @@ def equal_spreads(
     id_bits = bits * len(offers)
 
     def ways(number: int, left: int, state: _State, step: _Step) -> Iterator[GroupCounts]:
+        # Costs only grow from group to group.
         if step.cost >> id_bits > cost >> id_bits:
             return
         if number == len(offers):

@@ -100,6 +100,7 @@ class JoinedDevices:
         here = [(each, piece) for each in told if (piece := self._by_identity.get(each)) is not None]
         if exact := [piece for each, piece in here if kind_of_proof(each) in ("address", "uuid")]:
             return (exact[0],)
+        # Before names and numbers: a CDI name with a number is of the GPU whose device node its specification has.
         behind = (next(filter(None, map(self._by_identity.get, each.identities)), None) for each in proofs)
         known = dict.fromkeys(piece for piece in behind if piece is not None)
         if found := tuple(piece for piece in known if here or not _may_be_shared(piece)):
@@ -164,6 +165,7 @@ class JoinedDevices:
             yield grant if owner is None else _of(grant, owner)
             return
         found = [piece for piece in self.held(grant) if piece.device is not None]
+        # Each of several may be the one that is held, so that none of them counts as free.
         yield from (self._as(grant, piece) for piece in found)
         if not found:
             yield grant

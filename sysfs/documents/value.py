@@ -44,6 +44,7 @@ class DocumentValue:
     def _scalar(self) -> str | None:
         """Return the text of a single value; None for others."""
         if isinstance(self._value, bool):
+            # As the document writes it, and not as Python does.
             return str(self._value).lower()
         return None if isinstance(self._value, Mapping | list | tuple) else str(self._value)
 

@@ -99,6 +99,7 @@ def _distances(machine: Machine) -> Box:
         svg += _text(str(node.id), 26 + CPU_WIDTH * row + CPU_WIDTH // 2, 34, AXIS)
         for column, other in enumerate(ids):
             x, distance = 26 + CPU_WIDTH * column, node.distance_to(other)
+            # A single node has no distance above 10.
             shade = 250 - 110 * (distance - 10) // max(farthest - 10, 1)
             fill = f"rgb({shade},{shade},250)"
             svg += f"<rect x='{x}' y='{y}' width='{CPU_WIDTH - 1}' height='{CPU_HEIGHT - 1}' fill='{fill}'/>\n"

@@ -69,6 +69,7 @@ def _free(args: argparse.Namespace) -> frozenset[int] | None:
     """Return the GPUs that are free; None where none are published. Raises CommandFailed and DaemonUnreachable."""
     if args.free == "daemon":
         gpus = [device for device in fetch(args.admin, "/api/v1/status", StatusView).inventory if device.type == GPU]
+        # A GPU that is cut into MIG instances has no holder, and is not free.
         return frozenset(device.minor for device in gpus if state_of(device) == "free")
     try:
         return frozenset(CpuSet.parse(args.free)) if args.free else None

@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             lines = _markdown_lines(pairs, shown)
         case _:
             lines = _text_lines(pairs, max(len(known.text) for known in hint_lists(args.nodes)), shown)
+    # In chunks: three nodes make 4.8 million rows, more than one text should hold.
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         say("\n".join(chunk))
     return 0

@@ -92,6 +92,7 @@ def _daemons(nodes: Sequence[ListedNode], source: str, address_type: str, port: 
         raise CommandFailed(f"{source}: expected 1 to {_MOST_NODES} nodes, got {len(nodes)}", 2)
     found = []
     for node in nodes:
+        # Reversed, as dict keeps the last: of several addresses of a type the first counts.
         host = node.name if address_type == "name" else dict(reversed(node.addresses)).get(address_type, "")
         if not host:
             types = ", ".join(dict.fromkeys(kind for kind, _ in node.addresses)) or "none"

@@ -108,6 +108,7 @@ class _Keys:
         """Return the next key by its name, '' where none is pressed in this time or it has no meaning here."""
         if not self._text:
             self._read(wait_seconds)
+        # A control sequence may come in two parts: its first one alone would be read as other keys.
         while _BEGUN.match(self._text) and self._read(_REST_SECONDS):
             pass
         found = _KEY.match(self._text)

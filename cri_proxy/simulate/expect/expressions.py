@@ -96,6 +96,7 @@ def _parse(text: str) -> ast.Expression:
 
 
 def _check_nodes(tree: ast.AST) -> None:
+    # A stack of our own: recursion would end in an error before the depth is known.
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     while stack:
         node, depth = stack.pop()
@@ -131,6 +132,7 @@ class _Evaluator:
         match node:
             case ast.Constant():
                 return cast(Value, node.value)
+            # {} is a dict to Python, and the empty set here.
             case ast.Set() | ast.Dict():
                 return self._set(node)
             case ast.BoolOp():
@@ -146,6 +148,7 @@ class _Evaluator:
 
     def _set(self, node: ast.Set | ast.Dict) -> Members:
         members = [self.value(part) for part in node.elts] if isinstance(node, ast.Set) else []
+        # By type(), as True is an int to isinstance().
         if all(type(m) is int for m in members) or all(type(m) is str for m in members):
             return cast(Members, frozenset(members))
         raise ExpectationError(f"{ast.unparse(node)}: a set holds numbers or texts")

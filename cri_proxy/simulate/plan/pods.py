@@ -121,6 +121,7 @@ def _pod_names(workload: PlannedWorkload, copies: int, taken: set[tuple[str | No
     for base in _bases(workload):
         names = [base] if is_one else [f"{base}-{number}" for number in range(copies)]
         keys = {(namespace, name) for name in names}
+        # The first pod of a StatefulSet web and a Pod web-0 would be one pod.
         if taken.isdisjoint(keys):
             break
     taken |= keys

@@ -58,6 +58,7 @@ class DeviceCatalog:
         """The CPUs of each part, in the order of their lowest."""
         l3 = {cpu: cache.index for cache in self._machine.caches if cache.level == 3 for cpu in cache.cpus}
         nodes = {node: i for i, node in enumerate(dict.fromkeys(self._node_of.values()))}
+        # From the finest on: the first that makes few enough parts is taken.
         ways: tuple[Callable[[Cpu], Hashable], ...] = (
             lambda cpu: (cpu.node, l3.get(cpu.id, -1), self._profiles[cpu.id]),
             lambda cpu: (cpu.node, self._profiles[cpu.id]),

@@ -139,6 +139,7 @@ def layered(groups: Sequence[Group], pair: Sequence[Sequence[int]], wanted: SetR
     """
     kinds, sizes = [group.kind for group in groups], [len(group.members) for group in groups]
 
+    # A vertex has one cost between any two of its members, so that groups join only where theirs is that one.
     def have_one_cost(a: int, b: int) -> bool:
         return all(sizes[i] == 1 or pair[i][i] == pair[a][b] for i in (a, b))
 
@@ -176,6 +177,7 @@ def _vertex(layer: int, groups: Sequence[tuple[str, ...]], wanted: SetRequest) -
 
 def pair_costs(table: CostTable, groups: Sequence[int], missing: Missing) -> list[list[int]]:
     """Return the costs between groups, there and back together."""
+    # None only where it counts as the other direction; 0 is added in C.
     unknown = None if missing is Missing.MIRROR else 0
     there = [list(map(table.costs[a].get, groups, repeat(unknown))) for a in groups]
     together = both_ways if missing is Missing.MIRROR else add

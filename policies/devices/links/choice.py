@@ -105,6 +105,7 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
     required = frozenset(available.index(gpu) for gpu in request.required)
     if options.policy is LinkPolicy.SIMPLE or request.size == 1:
         is_simple = options.policy is LinkPolicy.SIMPLE
+        # A GPU whose links are down has the fewest that others miss: without this it would be given first.
         last = frozenset() if is_simple else cut_off(matrix)
         spares_links = options.spares_links and not is_simple
         return _first(available, points, request.size, required, spares_links=spares_links, last=last)
