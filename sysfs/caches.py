@@ -72,7 +72,7 @@ def _disjoint(reader: TreeReader, level: int, found: Iterable[Cache]) -> list[Ca
     caches = [cache for cache in found if cache.level == level]
     for cache in caches:
         if cache.cpus & seen:
-            # Nothing tells which of the two is wrong.
+            # Either of the two may be the wrong one.
             reader.note(f"level {level} caches overlap at CPUs {cache.cpus & seen}: level {level} is left out")
             return []
         seen = seen | cache.cpus

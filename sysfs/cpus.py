@@ -76,7 +76,7 @@ def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
         package, die, core_id = _topology(reader, cpu)
         frequency, preference = _frequency(reader, cpu) if has_cpufreq else (0, "")
         kind = CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE
-        # On Arm's big.LITTLE nothing else tells the strong cores from the weak ones.
+        # On Arm's big.LITTLE this is the only difference between strong and weak cores.
         capacity = reader.lenient(reader.integer, f"{CPU}/cpu{cpu}/cpu_capacity", 0) if has_capacity else 0
         found.append(CpuFacts(cpu, package, die, core_id, siblings, kind, frequency, preference, max(capacity, 0)))
     _check_siblings(found, siblings_name)

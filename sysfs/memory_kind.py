@@ -44,7 +44,7 @@ def memory_kind(own: MemoryFacts, near: Sequence[MemoryFacts], dram: Sequence[Me
     for slower in (
         _compare(own.tier, [f.tier for f in peers]),
         -_compare(own.read_bandwidth, [f.read_bandwidth for f in peers], HMAT_FACTOR),
-        # Only a higher latency tells anything: HBM answers no sooner than DRAM.
+        # Only a higher latency counts: HBM answers no sooner than DRAM.
         max(_compare(own.read_latency, [f.read_latency for f in peers], HMAT_FACTOR), 0),
         # Without figures of the firmware: PMEM is larger than the DRAM beside it, HBM is smaller.
         _compare(own.memory_bytes * len(dram), [sum(f.memory_bytes for f in dram)]),

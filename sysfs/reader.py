@@ -40,6 +40,7 @@ class DirectoryTree:
     def read(self, path: str) -> bytes:
         """See Tree."""
         # Plain os calls: discovery of a large machine reads some fifteen thousand files.
+        # O_NONBLOCK, so that a pipe in the place of a file does not hang.
         fd = os.open(self._prefix + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             # Until nothing comes: seq_file returns a page or less for each read, though there is more.

@@ -82,13 +82,13 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     changes = compare(old, config_json(loaded.config), loaded.given)
     report = ConfigReport(file=str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
-    # Device files are those of this host, and say nothing of another machine.
+    # The device files of this host do not apply to another machine.
     if not machine or machine == "host":
         report = with_tls_files(with_device_files(report, loaded.config), loaded.config.http_tls)
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
-    # What the daemon's command line sets, the file does not.
+    # The daemon's command line goes before the file.
     is_said = "sysfsRoot" in loaded.given - fixed
     root = loaded.config.sysfs_root if is_said else str(_at(old, ("sysfsRoot",)) or "/")
     report = resolve(report, loaded.config, Path(root), machine)

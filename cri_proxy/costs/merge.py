@@ -134,6 +134,7 @@ def _listing_of(file: TextFile) -> CostListing | DocumentError:
 def read_listing(name: str, text: str) -> CostListing:
     """Return what a file lists, each line with the file's name. Raises DocumentError."""
     if not text.strip():
+        # Most likely it is being written: as an error it leaves the last good content in force.
         raise DocumentError(name, 0, EMPTY)
     root = YamlField.only(with_colons(text), name, _DIALECT, "a cost file")
     listing = _read(root) if root is not None else CostListing()

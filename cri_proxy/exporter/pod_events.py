@@ -65,6 +65,7 @@ class PodEventsPart:
             self._began_seconds, self._number = said.began_seconds, 0
             said = await self._asked(0)
         for incident in said.incidents:
+            # An exporter that starts gets all incidents that the daemon remembers, the old ones too.
             if self._clock.now_seconds() - incident.at_seconds < AGAIN_SECONDS:
                 await self._write(said.node, incident)
             self._number = incident.number
@@ -98,7 +99,7 @@ class PodEventsPart:
             if error.status not in _LOST and not _is_ending(error):
                 raise
         else:
-            # Only what the API server has taken fills the cluster's store.
+            # A refused Event takes no room in the cluster's store.
             self._bucket.take()
         self._written[what] = now_seconds
         self._written.move_to_end(what)

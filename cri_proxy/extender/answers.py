@@ -122,6 +122,7 @@ class Extender:
                 links = self._scores.links(node.published) if node.published else None
                 if links is None or links.matrix is None or _counts_parts(node, links.gpus):
                     continue
+                # All GPUs count here: the scheduler checks by itself how many are free.
                 if most > links.gpus:
                     failed[node.name] = f"{most} GPUs requested ({question.demand}), the node has {links.gpus}"
             self._log.info(

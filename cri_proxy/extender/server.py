@@ -37,6 +37,7 @@ class ExtenderServer:
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
         self._extender = extender
+        # In a process of its own no call of a kubelet waits for the loop.
         posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE, shares_loop=False)
         routes: dict[str, Handler] = {
             **dict.fromkeys(("/livez", "/healthz", "/readyz"), _well),

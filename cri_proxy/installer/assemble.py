@@ -82,6 +82,7 @@ def agent_of(options: Options, log: Log, account: Path = ACCOUNT) -> InstallAgen
     """
     client = BlockingClient(access_of(None, os.environ, _kept(account)))
     node = NodeOfCluster(client, options.node_name)
+    # In this order: once the root is the host's, the path of the tree leads elsewhere.
     release, tree, root = options.tree.name, _kept(options.tree), enter(options.root, node)
     turn = Turn(client, options.namespace, LEASE, options.node_name)
     host = MountedHost(root, tree)

@@ -72,6 +72,7 @@ class NodeCheck:
             node = self._ask()
         except CriProxyError as error:
             return str(error)
+        # A heartbeat from before the kubelet's restart did not depend on the proxy.
         if self._first_beat is None:
             self._first_beat = node.heartbeat
         if not node.is_ready:

@@ -206,7 +206,7 @@ class Installation:
         if found == action.new or not (action.edit or action.is_of_operator):
             self._host.write(action.path, action.old)
             return
-        # What others have removed, and what the operator has changed, stays as they have it.
+        # A file that others have removed, or that the operator has changed, stays so.
         if found is None or action.edit is None:
             return
         # Others have changed the file since: only our key goes back, and only while it still has our value.

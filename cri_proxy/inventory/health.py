@@ -72,6 +72,7 @@ def read_health(text: str, source: str) -> tuple[DeviceHealth, ...]:
     found: dict[str, DeviceHealth] = {}
     for health in reported:
         before = found.get(health.name)
+        # Of several lines about a device a bad one counts.
         if before is None or not before.problem:
             found[health.name] = replace(health, problem=admit(health.problem, _REASON_BYTES))
     return tuple(found.values())

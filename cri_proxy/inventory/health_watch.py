@@ -47,7 +47,7 @@ class HealthWatch:
         """Ask once."""
         source, before = self._source(), self._reported
         if source != self._asked:
-            # What another source reported is no last known health by this one.
+            # The last report of another source does not stand in for one of this source.
             self._asked, self._reported = source, ()
         problem = ""
         if not source.is_none:
@@ -66,7 +66,7 @@ class HealthWatch:
     async def keep(self, take: Callable[[], Awaitable[None]]) -> None:
         """Ask whenever there is a reason, until cancelled; ``take`` is called for each change until it succeeds."""
         while True:
-            # Before the question: a reason that comes meanwhile may be about what it no longer sees, and asks again.
+            # Before the question: a reason that comes while it is under way may be too late for it, and asks again.
             self._woken.clear()
             first, self._first = self._first, None
             await (first or self.ask())

@@ -35,7 +35,7 @@ def with_scanned(
     had = {(device.kind, name): device.minor for device in before.devices if (name := scan_name(device))}
     taken = {device.key for device in devices}
     known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
-    # A number that another device had stays free: who holds that device by it would hold this one.
+    # A number that another device had stays free: a container that holds that device would hold this one by it.
     taken |= {device.key for device in before.devices}
     nameless = {device.kind for device in listed.devices if not scan_name(device)}
     for device in by_name.values():

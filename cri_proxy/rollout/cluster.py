@@ -42,6 +42,7 @@ class RolloutCluster:
 
     async def nodes(self, selector: str) -> tuple[ListedNode, ...]:
         """Return the Nodes that a label selector chooses."""
+        # All nodes ask about the same few, and an answer of a moment ago will do.
         return await list_nodes(self._api, selector, from_cache=True)
 
     async def tell_stopped(self, digest: str, note: str, at_seconds: float) -> None:

@@ -100,6 +100,7 @@ class ClusterGate:
 
     async def _is_held(self, wanted: Files, before: Files | None, go_on: bytes) -> bool:
         digest = digest_of_all(wanted)
+        # Before the cluster is asked, so that the key needs no API server.
         if wanted == before or not self._rules.canaries or _is_meant(go_on, digest):
             self._forget()
             return False
@@ -141,7 +142,7 @@ class ClusterGate:
                 if result.action is not RolloutAction.GO:
                     return result
         except CriProxyError as error:
-            # What cannot be asked holds the change up, as the copy that was written before does no harm.
+            # An API server that does not answer holds the change up: the copy that was written before does no harm.
             return CanaryResult(RolloutAction.WAIT, f"the canaries' Nodes cannot be read: {error}")
         return result
 

@@ -180,7 +180,7 @@ class DeviceAttempt:
             # ApplyForAll of which nothing matches counts 0: all of none is a refusal, and no empty grant.
             if len(self._candidates[kind].usable) < max(demand.count, 1):
                 return CannotAllocate(shortage_text(demand, self._candidates[kind]))
-            # A refusal, on which the caller chooses without what the pod keeps.
+            # A refusal, after which the caller chooses again without the kept devices.
             if self._kept_of(kind).keys() - {candidate.device.key for candidate in self._candidates[kind].usable}:
                 return CannotAllocate(f"{kind}: not all that the pod keeps can be given")
         together = tuple(kind for kind in self._joint.types if kind in self._demands)
@@ -255,7 +255,7 @@ class DeviceAttempt:
         """Return the links that count among sets of GPUs with equal places: those that other devices go with."""
         if self._links is None or kinds[0] != GPU or len(kinds) == 1 or not counts_links(self._demands[GPU]):
             return None
-        # A GPU that the matrix lacks has 0 points with all others: it would be chosen last for what is not known.
+        # A GPU that the matrix lacks has 0 points with all others, and would always be the last choice.
         is_known = self._links.indices.issuperset(c.device.minor for c in self._candidates[GPU].usable)
         return self._links if is_known else None
 
@@ -303,7 +303,7 @@ class DeviceAttempt:
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
         is_spread = GPU in kinds and is_share(self._demands[GPU]) and self._spreads
-        # The search prefers PCIe groups in use, to keep others whole, which undoes what spreading has chosen.
+        # The search prefers PCIe groups in use, to keep others whole, which would undo the spreading.
         used = frozenset() if gpus is not None and is_spread else self._usage.used
         links = self._links_beside(kinds) if rule is None else None
         search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie, links=links)

@@ -109,7 +109,7 @@ def find_candidates(
                     reason = preselected.beyond
             wanted = kept.get(device.key, "") or (only or _NONE).get(device.key, "")
             vf = None if reason else free_vf(demand, device, usage.of(device), wanted)
-            # Else the device would be a candidate that gives none of its functions.
+            # Else a NIC whose only function that will do is in use would be a candidate without one.
             if not reason and vf is None and demand.hint.vf_selector is not None:
                 reason = _lack_of_vf(wanted, usage.of(device))
             if reason:
@@ -227,7 +227,7 @@ def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
     """Return what the device itself has too little of."""
     if demand.hint.exclusive is ExclusivePolicy.DEVICE_LEVEL and not use.is_idle:
         return "in use (DeviceLevel asks for an idle one)"
-    # The kubelet gives MIG instances by GPU and index, which no inventory lists as parts.
+    # The kubelet names MIG instances by GPU and index, which no inventory lists as parts.
     if device.kind == GPU and use.vfs:
         return f"parts of it (MIG) are in use: {some(sorted(use.vfs), _SHOWN)}"
     if device.parts:

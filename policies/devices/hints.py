@@ -24,7 +24,7 @@ def device_hints(
     has another one in it: with more devices to choose from, a request can still be met. Raises DemandError.
     """
     demands = allocator.demands(question)
-    # What the whole machine cannot serve no set of its nodes can, of which there are two to the power of the nodes.
+    # A request that the whole machine cannot serve is refused before all sets of its nodes are tried.
     whole = allocator.allocate(question, held)
     if isinstance(whole, CannotAllocate):
         return whole

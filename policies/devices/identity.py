@@ -113,7 +113,7 @@ def gpu_part(name: str) -> GpuPart | None:
         return GpuPart(f"{found[1]}:{found[2]}", f"{GPU} {int(found[1])}")
     if (found := _PART_OF_UUID.fullmatch(name)) is not None:
         return GpuPart(found[1], uuid_in(found[2]))
-    # Since R470 the name of an instance does not tell its GPU.
+    # Since R470 the name of an instance does not contain that of its GPU.
     found = _PART_BY_UUID.fullmatch(name)
     return GpuPart(found[1]) if found is not None else None
 

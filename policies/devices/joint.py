@@ -235,7 +235,7 @@ class JointSearch:
         """Return the devices of another type for the PCIe groups of the primary ones."""
         left = by_group(found.candidates)
         matched = [group for group in touched if group in left]
-        # Each PCIe gives its own first: else a neighbour that has none could take the only one there.
+        # First the devices on the PCIe groups themselves: else a group without one could take the only one of another.
         taken = [left[group].pop(0) for group in matched]
         for group in touched:
             near = [other for other in left if self._nodes[other] == self._nodes[group] and left[other]]

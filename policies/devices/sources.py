@@ -194,6 +194,7 @@ class JoinedDevices:
 
     def _identified(self, grant: DeviceGrant, piece: Piece) -> DeviceGrant:
         others = piece.identities.difference(identities_held(replace(grant, known_as=())))
+        # In order, so that equal nodes write equal records.
         return replace(grant, known_as=tuple(sorted(others))) if others else grant
 
     @cached_property

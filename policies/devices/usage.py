@@ -100,7 +100,7 @@ def usage_of(
     others = [grant for grant in held if grant.key in devices]
     pcie_level = (grant for grant in others if grant.exclusive is ExclusivePolicy.PCIE_LEVEL)
     exclusive = frozenset((group_of[grant.key], grant.kind) for grant in pcie_level)
-    # PCIeLevel is about other pods, as in Koordinator: what the pod has itself keeps it from no PCIe.
+    # PCIeLevel is about other pods, as in Koordinator: a pod's own devices keep it from no PCIe.
     by_others = exclusive | used_with(others)
     used = by_others | used_with(grant for grant in own if grant.key in devices)
     return Usage(by_device, used, by_others, exclusive)

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=DocumentValue)
 W = TypeVar("W", bound=str)
 
 MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
-_MAX_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18  # always fits into 64 bits
 _TRUTHS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 

@@ -78,5 +78,6 @@ def main(arguments: list[str] | None = None, source: TextIO | None = None, targe
     """Answer what stands in standard input."""
     memory_bytes, namespace = arguments if arguments is not None else sys.argv[1:]
     if source is None:
+        # With a source given, the process is its caller's.
         bound_this_process()
     (target or sys.stdout).write(answer((source or sys.stdin).read(), namespace, int(memory_bytes)))

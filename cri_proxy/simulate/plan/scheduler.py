@@ -91,7 +91,7 @@ def choose_node(nodes: Sequence[NodeLoad], pod: PodSpec, workload: str, strategy
 
 def _lacks(node: NodeLoad, asked: PodRequests) -> list[str]:
     lacks = []
-    # As NodeResourcesFit does: what a pod does not request is not compared, be the node full.
+    # As in NodeResourcesFit, a resource that the pod does not request is not compared, be the node full.
     if asked.mcpu and node.requested.mcpu + asked.mcpu > node.allocatable.mcpu:
         lacks.append("Insufficient cpu")
     if asked.memory_bytes and node.requested.memory_bytes + asked.memory_bytes > node.allocatable.memory_bytes:

@@ -110,7 +110,7 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
         spares_links = options.spares_links and not is_simple
         return _first(available, points, request.size, required, spares_links=spares_links, last=last)
     near = place_points(places, available, request.distance)
-    # One sum for both, so that nearness tells only sets apart whose links are worth as much.
+    # One sum for both, in which nearness decides only between sets whose links are worth as much.
     outweighs = 1 + sum(map(sum, near))
     both = [[a * outweighs + b for a, b in zip(*rows, strict=True)] for rows in zip(points, near, strict=True)]
     found, is_optimal = _best_effort(both, request.size, required, options)

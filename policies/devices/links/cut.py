@@ -212,6 +212,7 @@ def _interchangeable(points: PairPoints, required: int) -> Sequence[int]:
         for at, group in enumerate(groups):
             j = (group & -group).bit_length() - 1
             same = all(row[k] == points[j][k] for k in range(len(points)) if k not in (i, j))
+            # A required GPU cannot stand for another one: it has to be in the set that is granted.
             if same and (required >> i & 1) == (required >> j & 1):
                 groups[at] |= 1 << i
                 break

@@ -73,7 +73,7 @@ def ranked_points(scores: Sequence[Fraction | None], full_score: int) -> tuple[i
     for score in known:
         least = points[-1] + 1 if points else lowest
         points.append(max(least, floor(MOST_POINTS * score / full_score)))
-    # From the best down: what rose above ten is pushed back, each below the one that is better.
+    # From the best down: points above ten are pushed back, each below those of the better node.
     most = MOST_POINTS
     for i in reversed(range(len(points))):
         points[i] = max(0, min(points[i], most))

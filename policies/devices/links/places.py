@@ -32,7 +32,7 @@ def places_of(matrix: LinkMatrix) -> GpuPlaces:
     found = {}
     for gpu in matrix.gpus:
         links = {nic.name: matrix.links.get((gpu.name, nic.name), Link()) for nic in matrix.nics}
-        # The matrix names no switches: the NICs on one tell it from others.
+        # The matrix names no switches: the NICs on a switch identify it.
         near = tuple(name for name, link in links.items() if link.pcie in _SWITCH)
         found[gpu.index] = GpuPlace(min(gpu.nodes, default=None), near or None)
     return found

@@ -58,7 +58,7 @@ class ShareChooser:
         usage = self._allocator.usage(self._in_use(free))
         (demand,) = self._allocator.demands(question)
         only: Mapping[DeviceKey, str] | None = None
-        # What must be included are ids that an init container of the pod had: its GPUs are taken where they are enough.
+        # The included ids are those that an init container of the pod had: its GPUs are taken where they are enough.
         if len(held) == demand.count:
             only = {(GPU, minor): "" for minor in held}
         found = DeviceAttempt(self._allocator, question, usage, only=only).run()

@@ -83,7 +83,7 @@ def _devices(kind: str, name: str, text: str) -> Iterable[DeviceGrant]:
     """Return the devices of one text; none of an empty one."""
     if not text:
         return ()
-    # Bounded here already: what is too long is not cut into all of its words.
+    # Bounded here already: a text that is too long is not cut into all of its words.
     words = text.split(",", _MAX_DEVICES)
     if len(words) > _MAX_DEVICES:
         raise PluginVariableError(name, text, f"more than {_MAX_DEVICES} devices")
