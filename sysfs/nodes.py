@@ -91,8 +91,8 @@ def _cpus_of_nodes(reader: TreeReader, ids: list[int], online: CpuSet) -> dict[i
         cpus = listed & online
         if seen & cpus:
             raise SysfsError(path, "CPUs of no other node", repr(str(seen & cpus)))
-        # The whole list: to a container fewer CPUs may be shown as online than its nodes have.
-        # An empty list would read as a node without CPUs, and its CPUs as those of another one.
+        # An empty list would read as a node without CPUs, and its CPUs as those of another one. The whole list counts:
+        # to a container fewer CPUs may be shown as online than its nodes have.
         if node in must_have and not listed:
             raise SysfsError(path, "CPUs, because the node is in has_cpu", "none")
         seen = seen | cpus

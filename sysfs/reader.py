@@ -100,7 +100,7 @@ class TreeReader:
         expected = "a number" if base == 10 else "a hexadecimal number"
         text = self.text(path, expected)
         try:
-            # int() reads 1_000 as a number, and takes long over very many digits.
+            # int() reads 1_000 as a number.
             if len(text) > 20 or "_" in text:
                 raise ValueError
             return int(text, base)

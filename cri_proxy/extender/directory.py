@@ -51,6 +51,7 @@ class LinkDirectory:
         for name in names:
             word = found.get(name)
             if word is None:
+                # A file that was removed takes its word with it; one that is spoilt does not.
                 self._good.pop(name, None)
             elif not word.problem:
                 self._good[name] = word

@@ -202,14 +202,14 @@ class Installation:
         found = self._host.read(action.path)
         if found == action.old:
             return
-        # A file that is ours alone goes, whatever it holds by now.
+        # A file of the installer's alone goes back, whatever it holds by now.
         if found == action.new or not (action.edit or action.is_of_operator):
             self._host.write(action.path, action.old)
             return
         # A file that others have removed, or that the operator has changed, stays so.
         if found is None or action.edit is None:
             return
-        # Others have changed the file since: only our key goes back, and only while it still has our value.
+        # Others have changed the file since: only the edited key goes back, and only while it has the new value.
         there = Edit(action.path, action.edit.key, action.edit.value)
         with suppress(ValueError):  # a file that is no configuration any more is its owner's
             if edited(found.text, there) == found.text:  # it has our value

@@ -34,6 +34,7 @@ def with_scanned(
     devices = [_filled(device, by_name.pop(scan_name(device), None)) for device in listed.devices]
     had = {(device.kind, name): device.minor for device in before.devices if (name := scan_name(device))}
     taken = {device.key for device in devices}
+    # The file may use a number that a scan has given: its word counts.
     known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
     # A number that another device had stays free: a container that holds that device would hold this one by it.
     taken |= {device.key for device in before.devices}

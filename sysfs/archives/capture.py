@@ -40,6 +40,7 @@ def capture_tree(tree: Tree, file: Path, more: Mapping[str, bytes] = NOTHING_MOR
     """Write the machine of any tree to ``file``, whole or not at all. Raises OSError."""
     files = links = 0
     unreadable: list[str] = []
+    # Half an archive under the file's own name would pass for a whole one.
     part = file.with_name(f".{file.name}.part")
     try:
         with tarfile.open(part, "w:xz", format=tarfile.GNU_FORMAT) as archive:
@@ -56,7 +57,6 @@ def capture_tree(tree: Tree, file: Path, more: Mapping[str, bytes] = NOTHING_MOR
                 _add_file(archive, UNREADABLE, "".join(f"{line}\n" for line in unreadable).encode())
         part.replace(file)
     finally:
-        # Also after a failure: half an archive under the file's own name would pass for a whole one.
         part.unlink(missing_ok=True)
     return Captured(files - links, links, tuple(unreadable))
 

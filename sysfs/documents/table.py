@@ -136,7 +136,7 @@ class Table(Form[T]):
             given = {**beside, **given}
         if not self._other_names.keys().isdisjoint(given):
             for other, key in self._other_names.items():
-                # A null key of our own leaves its other name in force: null is as good as absent.
+                # A key with null leaves its other name in force: null is as good as absent.
                 if other in given and (key not in given or given[key].is_null):
                     given[key] = given[other]
         found = {

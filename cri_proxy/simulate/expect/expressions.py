@@ -96,7 +96,7 @@ def _parse(text: str) -> ast.Expression:
 
 
 def _check_nodes(tree: ast.AST) -> None:
-    # A stack of our own: recursion would end in an error before the depth is known.
+    # An explicit stack: recursion would end in an error before the depth is known.
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     while stack:
         node, depth = stack.pop()

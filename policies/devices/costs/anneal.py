@@ -25,8 +25,8 @@ def anneal(graph: CostGraph, start: list[int], seed: int, steps: int = WALK_STEP
     changes = [links[new] - pair[old][new] - links[old] + pair[old][old] for old, new in ways]
     if not changes:
         return counts
-    # Changes that are all the same have none: 1.0 then, as the temperature is divided by.
     # The standard deviation. statistics.pstdev takes ten times as long as the walk for 4,000 changes.
+    # 1.0 where all changes are the same, as the temperature is a divisor.
     hot = sqrt(len(changes) * sum(change * change for change in changes) - sum(changes) ** 2) / len(changes) or 1.0
     best, best_change, change = list(counts), 0, 0
     drawn = random.Random(seed)

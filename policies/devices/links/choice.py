@@ -96,6 +96,7 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
     places = places_of(matrix) if request.places is None else request.places
     available = sorted(matrix.indices if request.available is None else request.available)
     if options.policy is LinkPolicy.BEST_EFFORT:
+        # The other policies are go-gpuallocator's own, and take GPUs by their numbers.
         available = used_first(places, available)
     if problem := _problem(request, available):
         return GpuAllocation((), rejected=problem)
