@@ -118,6 +118,7 @@ class Inotify:
         """Report names that matter, and the end or beginning of a watched directory. On the thread."""
         with self._lock:
             paths = [path / event.name for path in self._directories.get(event.watch, ())]
+            # A directory on the way may be another one now, or events are lost: the next ``follow`` subscribes again.
             if event.mask & inotify.OVERFLOW or any(path in self._names for path in paths):
                 self._followed = frozenset()
         if event.mask & inotify.OVERFLOW or (event.mask & _EVENTS and any(map(self._matters, paths))):

@@ -61,6 +61,7 @@ class InotifyDescriptor:
         while data:
             watch, mask, _, length = _HEADER.unpack_from(data)
             end = _HEADER.size + length
+            # The kernel pads the name with NULs, to align the next event (inotify(7)).
             yield InotifyEvent(watch, mask, os.fsdecode(data[_HEADER.size : end].rstrip(b"\0")))
             data = data[end:]
 

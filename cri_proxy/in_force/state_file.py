@@ -93,6 +93,7 @@ def _compared(document: object, uncompared: Collection[str]) -> object:
 
 def _read(file: Path, most_bytes: int) -> bytes | None:
     """Return the bytes of this file, one more than ``most_bytes`` of a longer one; None where there is no such file."""
+    # lexists: a dangling link is not absent, and opening it reports what it is.
     if not os.path.lexists(file):
         return None
     try:

@@ -120,10 +120,12 @@ class Watch(Generic[T]):
 
     async def check(self) -> None:
         """Read once; apply what is there if it is new, or if a reload was requested."""
+        # Before the read: a request that comes during it asks for a read of its own.
         is_asked, self._is_asked = self._is_asked, False
         source = await self._location.read()
         if source == self._tried and not is_asked:
             return
+        # Before it is taken: a rejected one is not tried again by itself (docs/adr/0009-reload.md).
         self._tried = source
         await self._take(source, is_asked)
 

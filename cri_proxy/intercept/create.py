@@ -41,6 +41,7 @@ class CreateCalls:
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         asked = cdi_names(request.config)
         is_annotated = any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations)
+        # A look at devices takes helper processes and up to a second: most containers name none.
         is_named = asked or is_annotated or found.told.allocated or request.config.devices
         if is_named or self._devices.given_before(found):
             found = await self._devices.with_given(reader, found, request.config)

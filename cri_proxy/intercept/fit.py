@@ -161,6 +161,7 @@ async def fit(
         async with turn():
             if is_abandoned():
                 return FitView(problem="the question was abandoned")
+            # Without pod resources: the kubelet has admitted none of these pods, and has chosen no device for them.
             answer, held = await _fit_one(node, replace(reader, pod_resources=None), each, (held, policy), refused_pods)
         found.append(answer)
     return FitView(tuple(found))
@@ -179,6 +180,7 @@ async def _fit_one(
     if pod.uid not in refused_pods:
         sums = reader.read_pod(asked.sandbox)
         rejected = policy.refused_pod(held, sums) if sums is not None else None
+        # Once for each pod, as at RunPodSandbox: the kubelet would create none of its containers.
         refused_pods[pod.uid] = rejected.reason.text if rejected is not None else ""
     read = await reader.read_create(asked.create, asked.sandbox)
     problems, request = tuple(map(str, read.problems)), read.request

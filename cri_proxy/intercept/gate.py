@@ -30,6 +30,7 @@ _AWAITED: Final = frozenset({CREATE, START, UPDATE})
 _WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
 
 _NOT_YET = Refuse(Code.UNAVAILABLE, "cri-proxy is starting and does not decide yet; try again")
+# As REFUSED_STREAM (RFC 9113, 8.7): gRPC for Go, and so the kubelet, sends the call again by itself.
 _TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy has handed over to another process; try again", was_unseen=True)
 
 
@@ -70,6 +71,7 @@ class DecisionGate:
         not reported.
         """
         self._is_closing = True
+        # Wakes the calls that wait for ``open``: they are turned away now, not after their whole bound.
         self._opened.set()
         all_ended = False
         with suppress(TimeoutError):
@@ -80,6 +82,7 @@ class DecisionGate:
             all_ended = True
         loop = asyncio.get_running_loop()
         for limit in self._limits.values():
+            # Through the timeout of the decision: what it has begun is rolled back, and its caller gets an answer.
             limit.reschedule(loop.time())
         while self._limits:
             self._ended.clear()

@@ -159,6 +159,7 @@ class CriInterceptor:
             refusal = await self._pod_refusal(config)
         if refusal is not None:
             return refused(refusal)
+        # While the runtime makes the sandbox: the first container then finds the kubelet's answer.
         self._reader.expect(pod)
 
         def finish(outcome: Outcome) -> None:
@@ -271,6 +272,7 @@ class CriInterceptor:
             case Rejected():
                 return refused(Refusal("full", planned.reason.text))
         try:
+            # Read after the plan: a resize has changed the grant that shares and quota follow.
             cpu_time = self._cpu_time(self._context.ledger.get(planned.ticket.key))
             message = write_update(call.message, planned.pinning, cpu_time)
         except BaseException:  # the plan holds the container's lock

@@ -147,6 +147,7 @@ class UpdateCalls:
     def _take_outcome(self, planned: PlannedUpdate, outcome: Outcome) -> None:
         key = planned.ticket.key
         row = self._ledger.get(key)
+        # Gone, or a newer attempt of the name: the outcome is of another container.
         if row is None or row.container_id != planned.ticket.container_id:
             return
         match outcome:
@@ -157,6 +158,8 @@ class UpdateCalls:
                     self._context.persistence.save_later([confirmed])
                 self._report(planned)
             case Failed(message=words):
+                # The sets stay unconfirmed, as announced: runc writes file by file, so a refused update may have
+                # changed some.
                 self._undo(planned, f"the runtime refused: {words}")
             case Aborted(sent=False):
                 self._undo(planned, CALLER_LEFT)

@@ -72,7 +72,9 @@ class Barrier:
             starts_again = starts_again or ticket.starts_again
             ticket = replace(ticket, starts_again=starts_again)
             if await self._is_clear(ticket):
+                # No await since the check: in between another container could come onto these CPUs.
                 return self._sent(ticket)
+            # Held while it waits for others, two starts could wait for each other's lock.
             ticket.lock.release()
             if not (may_move and self._evades_unanswered(ticket.key)):
                 if await self._cleared_by(limit, ticket.key) and ticket.key not in self._effects.failures:
@@ -81,6 +83,7 @@ class Barrier:
                 if not may_move or row is None or not self._place_elsewhere(row):
                     break
             # Once only: a container that is moved on and on would keep its caller waiting without a bound.
+            # On other CPUs others have to leave too: the time that was waited for the first ones is not taken off.
             limit, may_move = max(limit, _from_now(CLEAR_SECONDS)), False
         return await self._give_up(container_id)
 
@@ -106,6 +109,7 @@ class Barrier:
                     await lock.acquire()
                     if starts_again:
                         self._effects.start_ended(container_id)
+        # No lock is held here: each await in the block comes before the lock is acquired or after its release.
         except TimeoutError:
             return Refusal("update", f"another call about this container is under way: {self._calls_text([row])}")
         current = self._ledger.get(row.key)
@@ -150,6 +154,7 @@ class Barrier:
             occupants = self._ledger.occupants(row) if row is not None else ()
             if not occupants:
                 return True
+            # Of containers that wait for each other in a circle none would move, however long this waits.
             self._effects.break_deadlocks()
             # A container on its CPUs may itself have to wait until others have left the CPUs that it moves to.
             behind = waiting | {key}
@@ -229,6 +234,7 @@ class Barrier:
     def _place_elsewhere(self, row: Row, *, is_last_try: bool = True) -> bool:
         """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
         occupants = self._ledger.occupants(row)
+        # Also calls that are not in its way yet: it is moved once only, and would wait in vain for the next of them.
         unanswered = (call.row for call in self._effects.calls.longer_than(CLEAR_SECONDS) if call.row.key != row.key)
         known = (other.known.cpus for other in (*occupants, *unanswered) if occupants)
         here = (self._ledger.occupied_by(row, other) for other in occupants)  # all that it owns where that is unknown

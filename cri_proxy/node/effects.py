@@ -119,6 +119,8 @@ class Effects:
         for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
             self._is_held_back |= target != wanted
+            # One that failed for good waits for the slow check: sent at each change of the node, it would keep the
+            # runtime busy.
             if target is None or key in self._scheduled or key in self.failures or not row.needs_call(target):
                 continue
             self._scheduled.add(key)
@@ -173,6 +175,7 @@ class Effects:
             try:
                 await self._bring(row, moves_memory=moves_memory)
             except CallFailed as error:
+                # A refusal may be the first sign of an exit, before the runtime's event or the slow check.
                 if end := "gone" if error.code == NOT_FOUND else await self._end_of(row):
                     self._context.signals.container_ended.send(row, end)
                     return True
@@ -221,7 +224,7 @@ class Effects:
             step = self._next_step(row) if is_settled and row is not None else None
             if step is not None and self._moves_pages(*step):
                 # One move at a time. The container's lock is free while this one waits.
-                async with self._moves, self.lock(key):
+                async with self._moves, self.lock(key):  # a move may take minutes
                     await self.settle_locked(key, moves_memory=True)
         finally:
             self._scheduled.discard(key)
@@ -248,6 +251,7 @@ class Effects:
         while (step := self._next_step(row)) is not None:
             current, pinning = step
             is_move = self._moves_pages(current, pinning)
+            # The CPUs are done: whoever waits for these must not wait while the kernel moves gigabytes.
             if is_move and not moves_memory:
                 return
             if not is_announced(current, pinning):
@@ -324,6 +328,7 @@ class Effects:
         finally:
             self.calls.end_update(row.key, is_answered=is_answered)
         confirmed = None
+        # Taken is not done: runc may have read the old cpuset by then, so it counts beside what was there before.
         if may_be_lost:
             confirmed = self._ledger.note_taken(row, step)
             self._wake_waiting()

@@ -91,6 +91,8 @@ class Node:
         )
         context = Context(ledger, environment.channel, persistence, tasks, journal, environment.clock, signals)
         self.context, self.store = context, environment.store
+        # Apart from ``context.tasks``: these loops never end by themselves and are cancelled at the end; saves are
+        # awaited.
         self.background = Tasks(lambda error: journal.failed_open("background", error))
         self.effects = Effects(context)
         self.coordinator = Coordinator(context, self.effects, config)
@@ -129,6 +131,7 @@ class Node:
             saved = Saved()
         self.context.journal.records.recall(saved, self.context.persistence)
         await self._restart_on_error(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
+        # After the recovery: before it the ledger has no rows, and every directory would look like a leftover.
         self.context.tasks.start(self.resource_files.resume(), name="resource files")
 
     def start_watching(self) -> None:
@@ -192,6 +195,7 @@ class Node:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
         if problems and self.coordinator.config.strict_annotations:
             return self.refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
+        # The kubelet tries a refused pod again and again; each try would cost a decision and lists of the runtime.
         if self.refusals.known and (known := self.refusals.get(request)) is not None:
             self.coordinator.report(request, known, problems=problems)
             return refusal_of(known)
@@ -201,6 +205,7 @@ class Node:
         started = self.context.clock.monotonic_seconds()
         decided = self.coordinator.decide_and_reserve(request, sandbox_id, is_last_try=False)
         if isinstance(decided, Rejected):
+            # Exits are known late where the runtime has no events, and one of them may have made room.
             await self.resync.check_all("before a refusal")
             decided = self.coordinator.decide_and_reserve(request, sandbox_id)
         seconds = self.context.clock.monotonic_seconds() - started
@@ -213,6 +218,7 @@ class Node:
                 request, decided.decision, circumstances=decided.circumstances, problems=problems, seconds=seconds
             )
             saved = await self.coordinator.save_reservation(decided)
+        # CancelledError as well: the caller has left, and the runtime has not been asked.
         except BaseException as error:
             self.coordinator.roll_back_unsent(decided, error)
             raise
@@ -254,6 +260,7 @@ class Node:
 
     async def close(self) -> None:
         """Stop all work, then save and close the store: what is not on the disk in time is left."""
+        # First what decides and sends, then the saves: the last of them are of what that has done.
         await self.background.cancel()
         self.drift.close()
         await self.resource_files.close()
@@ -288,6 +295,7 @@ class Refusals:
 
     def keep(self, request: Request, rejected: Rejected) -> None:
         """Remember a refusal by topology hints; the oldest one goes where there are too many."""
+        # Not for want of room: an exit that is not noted yet, and so no new version, may have made some.
         if rejected.reason.code != ReasonCode.STRICT_TOPOLOGY:
             return
         self.known[request.container] = (request, self._ledger.version, self._ledger.policy, rejected)
@@ -319,6 +327,7 @@ class AbsentContainers:
     def note(self, request: Request, named: Set[str]) -> None:
         """Note that this container of a pod is about to be created, whose annotations name these."""
         uid = request.container.pod_uid
+        # Which containers of it an older process has seen is not known: they would be reported as absent.
         if not named or (uid not in self._pods and any(row.key.pod_uid == uid for row in self._context.ledger.rows())):
             return
         pod = self._pods.setdefault(uid, _Named())
@@ -335,6 +344,7 @@ class AbsentContainers:
             if not absent or not rows or pod.is_reported or now_seconds - pod.at_seconds < SETTLED_SECONDS:
                 continue
             pod.is_reported = True
+            # A bound, as the pod's author chooses the names.
             names = ", ".join(absent[:MOST_NAMED]) + ", ..." * (len(absent) > MOST_NAMED)
             reason = f"annotations name {names}, and the pod has had no such container so far"
             self._context.journal.noted_of(rows[0], events.ANNOTATION_IGNORED, reason=reason)

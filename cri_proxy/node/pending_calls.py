@@ -66,11 +66,13 @@ class PendingCalls:
     def look_for_starts(self) -> None:
         """Note in the ledger whether a start hangs."""
         calls = self.longer_than(START_HANGS_SECONDS)
+        # After a restart every container that has not run is presumed to start, and most of these never do.
         self._starts.one_hangs = any(call.method == _START and not call.is_presumed for call in calls)
 
     def begin_update(self, row: Row) -> None:
         """Note that an update of this container is about to be sent, by the kubelet or by us."""
         now = self._clock.monotonic_seconds()
+        # Counted from the first try: each ends with its timeout, and no single one would be seen to hang.
         self._updates[row.key] = (row, self._unanswered_since.get(row.container_id, now))
 
     def end_update(self, key: ContainerKey, *, is_answered: bool = True) -> None:

@@ -69,6 +69,7 @@ class Persistence:
             self.save_later(())
 
     def _catch_up(self) -> None:
+        # Before the saves, which set it again where one fails.
         self.is_behind = False
         for each in self.everything():
             self.save_later([each])
@@ -77,6 +78,7 @@ class Persistence:
         """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
         is_saved = False
         try:
+            # It ends the wait alone: the store's thread goes on, and may succeed after all.
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
             is_saved = True

@@ -65,6 +65,7 @@ class Rebalance(Part):
 
     async def _once(self) -> None:
         """Step, and once more after the calls that were under way, as after every release."""
+        # Reset first: room that returns during the step asks for another one.
         is_thorough, self._is_due, self._is_thorough = self._is_thorough, False, False
         for is_last in (False, True):
             if is_thorough:
@@ -75,6 +76,7 @@ class Rebalance(Part):
                 return
             with suppress(TimeoutError):  # an end that comes later has the slow check
                 async with asyncio.timeout(BUSY_SECONDS):
+                    # Waiting is all that is wanted of the lock: whoever holds it has a call under way.
                     for key in self._busy[:TRIED_AT_ONCE]:
                         await self._effects.start_known(key)
                         async with self._effects.lock(key):
@@ -145,6 +147,7 @@ class Rebalance(Part):
         """Return the containers that share for lack of room, the most urgent first."""
         waiting = [row for row in self._ledger.active() if row.grant.is_overcommitted and self._is_idle(row)]
         waiting.sort(key=lambda row: (-row.grant.request.cpu_request_mcpu, row.created_order))
+        # Stable: within a QoS class the order of the line above stays.
         return sorted(waiting, key=lambda row: _QOS_ORDER.index(row.grant.request.pod.qos))
 
     def _is_idle(self, row: Row | None) -> bool:
@@ -192,6 +195,7 @@ class ColdStarts(Part):
         while True:
             await self._coordinator.wait_ready()
             if not self.end_due():
+                # No await since the look: a cold start that begins in between would be slept through.
                 self._context.signals.cold_start_began.clear()
                 await self._context.signals.cold_start_began.wait()
             await self._context.clock.sleep(TICK_SECONDS)
@@ -216,6 +220,7 @@ class ColdStarts(Part):
             elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
                 grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
                 if all(grant.container != row.key for grant in grants):  # a policy without cold starts
+                    # Else it would be due at every tick.
                     grants = (*grants, replace(row.grant, is_cold=False))
                 self._coordinator.regrant(grants, "its cold start is over")
         return any(row.grant.is_cold for row in self._ledger.active())

@@ -76,11 +76,13 @@ async def _place_again(node: Node, policy: Policy, config: Config, *, must_fit: 
         return problem
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
+    # With the policy, before the first await: a decision while this is saved must not mix old and new options.
     node.coordinator.config = config
     node.coordinator.update_fallback()
     if changed:
         await node.context.persistence.save(changed)
     await _report(node, before, result, refused)
+    # Last: what moved is saved before the runtime hears of it (docs/adr/0003-store.md).
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
     return ""

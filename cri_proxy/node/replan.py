@@ -49,6 +49,7 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
     """Take wishes that are restricted from live containers: these were read before the restriction was there."""
     requests: list[Request] = []
     why: dict[ContainerKey, str] = {}
+    # What the operator refuses to new containers is not left to those that came before the restriction.
     for grant in held.grants if rules.restricted else ():
         # What runs has its devices open: they go with its next creation.
         has = (("devices.counts", by_cost(grant.devices)), ("devices.requests", by_place(grant.devices)))

@@ -72,6 +72,7 @@ class ResetReport:
 def everything(machine: Machine, available: CpuSet) -> Pinning:
     """Return all CPUs that are online, ``available`` to containers and not isolated, and all nodes with memory."""
     cpus = (machine.online & available) - machine.isolated
+    # Never an empty list: to the runtime it means "no change", and the container would stay where it is.
     return Pinning(cpus or machine.online, machine.memory_nodes or None)
 
 
@@ -97,6 +98,7 @@ class NodeReset:
         """
         saved = self._store.load()
         node = await runtime_state.list_node(self._channel)
+        # One of these items may be a pinned container, which would stay so unnoticed.
         if node.unreadable:
             problem = f"{node.unreadable} items of the runtime's lists cannot be read; remove those containers or pods"
             raise UnreadableReply("ListContainers", Code.INTERNAL, problem)

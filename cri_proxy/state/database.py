@@ -44,6 +44,7 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection) -> Saved:
     """Check the file, migrate and read it. Raises sqlite3.DatabaseError or ValueError when it is damaged."""
     version = _known_version(connection)
+    # One problem is enough to move the file aside.
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)
@@ -106,9 +107,11 @@ def _open_once(path: Path, busy_seconds: float, recovered: str | None = None) ->
 
 def _move_aside(path: Path, kind: str) -> Path:
     """Rename the database and its companions to NAME.KIND-N, with the first free N; return the new name."""
+    # Earlier ones stay: they are what is left to find the cause of the damage.
     number = 1
     while any(os.path.lexists(path.with_name(f"{path.name}.{kind}-{number}{end}")) for end in _COMPANIONS):
         number += 1
+    # With its log, which may hold the last commits: without it the damaged file tells less than was saved.
     target = path.with_name(f"{path.name}.{kind}-{number}")
     for end in _COMPANIONS:
         source = path.with_name(path.name + end)

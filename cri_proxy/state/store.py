@@ -127,6 +127,7 @@ class Store:
         self._submit()
         self._is_closed = True
         closed = self._thread.submit(self._session.close)
+        # Without waiting: a disk that hangs would hold the event loop here.
         self._thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(closed))
 

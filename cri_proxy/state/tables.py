@@ -113,7 +113,10 @@ def apply(connection: sqlite3.Connection, statements: Sequence[Statement], *, is
     A process that is killed after that loses nothing; where it is synced, neither does a machine without power.
     Raises sqlite3.Error, and ValueError or OverflowError for a value that SQLite cannot hold.
     """
+    # Before BEGIN: inside a transaction SQLite refuses to change it.
     connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+    # The write lock now: a transaction that begins as a reader may get SQLITE_BUSY at its first write without any
+    # waiting.
     connection.execute("BEGIN IMMEDIATE")
     try:
         for sql, values in statements:

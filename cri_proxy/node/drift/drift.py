@@ -156,6 +156,7 @@ class Drift:
 
     async def _compare(self, rows: Sequence[Row]) -> None:
         """Compare these containers once, and those that differ again under their lock."""
+        # After a start all are asked for, AT_ONCE at a time: what has just been created is not looked at last.
         newest_first = sorted(rows, key=lambda row: -row.created_order)
         await asyncio.gather(*(self._learn_pid(row) for row in newest_first))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
@@ -198,6 +199,7 @@ class Drift:
             return
         async with self._effects.lock(row.key):
             pid = self._pids.get(row.container_id, 0)
+            # Again under the lock: what was read before may be of an update that has ended since.
             (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])
             found, managers = await self._inspect(row), await self._probes.managers()
             current = self._ledger.holder(row.container_id)

@@ -73,6 +73,7 @@ class NarrowedContainers:
 
     def _note(self, row: Row, allowed: Allowed) -> None:
         whole = (row.known.cpus or CpuSet()) & self._context.ledger.policy.machine.online
+        # Exactly what the shim's affinity leaves: any other set the program has chosen itself, as DPDK and MPI do.
         if allowed.cpus == whole or allowed.cpus != whole & allowed.parent:
             return
         text = (

@@ -39,6 +39,7 @@ class ConfirmedCpus:
         if self._all is None:
             self._all = CpuSet.of_masks(cpus.mask for cpus in self._exclusive.values())
         own = self.of(key).mask
+        # They run on the same CPUs by intent (KEP-2837 or one claim): none of them waits for another.
         for other in self._sharing if key in self._sharing else ():
             if self._share_pod_cpus(key, other):
                 own |= self.of(other).mask
@@ -87,6 +88,7 @@ class ConfirmedCpus:
         if on is None:
             return
         key = row.grant.container
+        # Only of a running one: before its start the barrier clears the CPUs, so it shares them with no process.
         before = (known.cpus if known is not None and row.state == "running" else None) or CpuSet()
         if contested := (row.grant.owned & before) - self.of(key):
             contested = contested & self._used_by_others(others, key)
@@ -101,6 +103,7 @@ class ConfirmedCpus:
         """Mark contested CPUs as exclusive once no other container runs on them."""
         if not self._contested:
             return
+        # Once for all contested ones: ``rows`` may be an iterator.
         present = tuple(rows)
         for key, cpus in list(self._contested.items()):
             left = cpus & self._used_by_others(present, key)

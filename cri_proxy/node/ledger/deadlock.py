@@ -41,5 +41,6 @@ def _in_cycles(waits_for: Mapping[ContainerKey, Collection[ContainerKey]]) -> li
         waited_for = {key for waiter in left for key in waits_for[waiter] if key in left}
         inner = {key for key in waited_for if any(other in left for other in waits_for[key])}
         if inner == left:
+            # In order: the same history lets the same container step aside.
             return sorted(left)
         left = inner

@@ -84,10 +84,12 @@ class StartCalls(dict[str, StartCall]):
         quarter of them, at least two, are left to owners that come meanwhile. It gets them once it runs.
         """
         left = CpuSet()
+        # A running one is past its start, and an owner has all of its CPUs at once: nothing of theirs can be spared.
         if (self.one_hangs or self.any_may_hang()) and row.state != "running" and row.grant.kind is CpuKind.SHARED:
             for core in reversed(machine.cores):
                 if len(left) < max(2, len(cpus) // 4):
                     left |= core.cpus & cpus
+        # Never all of them: an empty set is no set to the runtime, and the container would run anywhere.
         return left if left != cpus else CpuSet()
 
     def has_taken(self, row: Row, missing: Pinning) -> bool:
@@ -112,6 +114,7 @@ class StartCalls(dict[str, StartCall]):
         if row is None or call is None:
             return None
         self[row.container_id] = replace(call, taken=sent)
+        # From the sets at the restart, not from the last: of several updates a start that is under way has seen none.
         at_restart = replace(row, acknowledged=call.row.acknowledged, unconfirmed=call.row.unconfirmed)
         return at_restart.after_unknown(sent)
 

@@ -120,6 +120,7 @@ def generation_in(text: str) -> int:
     """Return the generation in a ``resources.json``; 0 for one that cannot be read."""
     try:
         plain = json.loads(text)
+    # RecursionError: nested thousands deep, for which ``json`` has no bound of its own.
     except (ValueError, RecursionError):
         return 0
     generation = plain.get("generation") if isinstance(plain, dict) else None

@@ -76,6 +76,7 @@ def _write(root: Path, where: ContainerDirectory, resources: ContainerResources)
     with open_directory(root) as top, _made(top, where.pod) as pod, _made(pod, where.container) as directory:
         present, shell = _text_of(directory, JSON), as_shell(resources)
         generation = generation_in(present)
+        # With the same generation: what readers see as a change is a change of the resources alone.
         if present == as_json(resources, generation) and _text_of(directory, SHELL) == shell:
             return False
         # The file with the generation comes last: a program that waits for it finds the other one ready.

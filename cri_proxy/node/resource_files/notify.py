@@ -115,6 +115,7 @@ class Notifier:
 
     async def _until_it_succeeds(self, key: ContainerKey) -> None:
         for pause_seconds in (*PAUSES_SECONDS, None):
+            # Before the command: a change while it runs makes another run.
             self._wanted.discard(key)
             row = self._context.ledger.get(key)
             command = row.grant.request.preferences.notify if row is not None else ()

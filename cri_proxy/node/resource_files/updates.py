@@ -81,8 +81,10 @@ class ResourceFiles:
         """
         if self._root is None or not gets_files(grant, pinning, mode):
             return ""
+        # Before the write: a change that comes during it is then written as well.
         self._keys.add(grant.container)
         work = self._tasks.start(self._write(grant.container), name=f"write {grant.container.name}")
+        # Not cancelled at the bound: the mount is left out, and the write ends by itself when the disk answers.
         await asyncio.wait([work], timeout=WRITE_BOUND_SECONDS)
         if not work.done():
             self._failed_to_write(grant.container, f"{self._root}: a write takes more than {WRITE_BOUND_SECONDS:g} s")
@@ -140,6 +142,7 @@ class ResourceFiles:
         try:
             await self._context.clock.sleep(DEBOUNCE_SECONDS)
         finally:
+            # Before the look: a change from here on asks for another one.
             self._is_waiting = False
         for key in sorted(self._keys):
             row = self._ledger.get(key)

@@ -159,6 +159,7 @@ class Adoption:
 
         The own cpuset of a container that is left alone is withheld from exclusive use. Raises RuntimeUnavailable.
         """
+        # Exceptions are returned: a plain gather would raise the first and leave the other calls running.
         read_ones = await asyncio.gather(*(self._read(c) for c in containers), return_exceptions=True)
         for failure in read_ones:
             if isinstance(failure, BaseException):

@@ -86,6 +86,7 @@ def settle(
     be wrong for both. It stays on its ``live`` CPUs, which are withheld from exclusive use.
     """
     missed: dict[ContainerKey, str] = {}
+    # Ends: each round leaves out a request at least.
     while True:
         result = policy.reinstate(*policy.at_live(held, requests, live))
         short = [r for r in requests if r.container in found and _misses(r, result.allocations)]

@@ -74,6 +74,7 @@ class LatePlacement(SyncPart):
             return None
         order = self._ledger.next_order()
         adopted = await self._adoption.read_all([found], may_leave=False)
+        # One that runs has its devices open, whatever others were given since: refusing its start would not help.
         for each in adopted if is_created else ():
             if self._is_wanted(each, order) and (devices := await self._lost_devices(each.request)):
                 return _refused(each.request, f"others have its devices by now ({', '.join(devices)})")
@@ -104,6 +105,7 @@ class LatePlacement(SyncPart):
             held, policy = admitted.held, self._ledger.policy
             adopted = [a for a in found if self._is_wanted(a, order)]
             read = united(((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted), held.grants)
+            # An annotation is as old as its container: its CPUs may have been given to another one since.
             rebuilt = {key: grant for key, grant in read.items() if _is_free(held, grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
             held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
@@ -130,6 +132,7 @@ class LatePlacement(SyncPart):
         self._ledger.put(*changed)
         for row in changed:
             if row.key in sources and row.acknowledged is not None:
+                # ``put`` alone makes no CPU exclusive: that follows from where the runtime has the container.
                 self._ledger.confirm(row.key, row.acknowledged)
         return tuple(changed)
 

@@ -78,6 +78,8 @@ class Resync(SyncPart):
         )
         abandoned = {c.id for c in node.containers if c.is_abandoned}
         left = (row for row in saved.rows if row.container_id in abandoned)
+        # Before the first decision: a start that the process before sent may come alive at any time on the CPUs it had
+        # then.
         self._start_outcomes.presume(*left, *self._ledger.active())
         self._coordinator.open()
         if found.dropped:  # before updates go out
@@ -132,6 +134,7 @@ class Resync(SyncPart):
                 pause = first
             await self._context.clock.sleep(pause)
             await self._coordinator.wait_ready()
+            # A new stream does not repeat what was missed: only the list has it.
             await self.check_all("event stream ended")
             # A runtime that is away costs nothing but the attempt, and its return is to be noticed soon.
             pause = first if self.problem else min(2 * pause, longest)
@@ -141,6 +144,7 @@ class Resync(SyncPart):
         if event.container_event_type == pb.CONTAINER_STARTED_EVENT:
             self._start_outcomes.note_running(event.container_id)
         elif event.container_event_type in _ENDS:
+            # For released and replaced ones as well: a start may outlive the row of its container.
             self._effects.start_ended(event.container_id)
             if row is not None:
                 self._coordinator.release(row, "exited")
@@ -179,6 +183,7 @@ class Resync(SyncPart):
             live_ids = {c.id for c in node.containers if c.is_live}
             self.ended_ids = frozenset(row.container_id for row in before) - live_ids
             self._forget_gone(before, sandboxes_before, node)
+        # The runtime may list a container before it has answered the call that creates it.
         creating = {row.key for row in self._ledger.active() if not row.container_id}
         unknown = (c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
         return tuple(c for c in unknown if not self._adoption.is_given_up(c))
@@ -220,6 +225,7 @@ class Resync(SyncPart):
 
     def _judge(self, row: Row, listed: LiveContainer | None, newest: LiveContainer | None) -> None:
         current = self._ledger.get(row.key)
+        # While the runtime was asked, the kubelet may have made another attempt under the same name.
         if current is None or current.created_order != row.created_order:
             return
         if row.state == "pending":
