@@ -16,6 +16,7 @@ def unix_endpoint(text: str) -> str:
     path = text.removeprefix("unix://")
     if not path.startswith("/"):
         raise ValueError(f"expected unix:///PATH, got {text!r}")
+    # In bytes, as the kernel counts: a longer one would fail only when the daemon binds it.
     if path.endswith("/") or len(path.encode()) > _SOCKET_PATH_BYTES:
         raise ValueError(f"expected the path of a socket of at most {_SOCKET_PATH_BYTES} bytes, got {text!r}")
     return f"unix://{path}"

@@ -81,6 +81,7 @@ def parse_available(text: str) -> AvailableCpus:
     named = _set(stripped)
     if named is not None:
         return named
+    # No "..": the path is taken below a root, which it must not leave.
     if "/" in stripped and ".." not in stripped.split("/"):
         return CgroupCpus(stripped)
     raise ValueError(f"expected cpuset:LIST, exclude-cpuset:LIST or a cgroup directory, got {text!r}")

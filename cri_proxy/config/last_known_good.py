@@ -46,6 +46,7 @@ def find_known_good(directory: Path, path: Path) -> KnownGood | None:
     Raises StoreError, with the reason, for a file that cannot be used.
     """
     kept = KNOWN_GOOD.find(directory)
+    # Of this --config only: a start by hand with another file must not run what the service had.
     return kept if kept is not None and kept.path == path else None
 
 
@@ -86,6 +87,8 @@ def _config(options: object) -> Config:
     known_by_key = {".".join(path): known for known in known_options() for path in known.paths}
     values = []
     for key, value in options.items():
+        # Refused as a whole (docs/adr/0011-kept-configuration.md): without one of its options it is not what was in
+        # force.
         if key not in known_by_key:
             raise ValueError(f"{key}: unknown option: another version of cri-proxy wrote it")
         try:

@@ -117,6 +117,7 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
     objects = list(config_objects(trees))
     if not objects:
         return Normalized(())
+    # Stable: of two that rank alike the first in the text counts.
     tree, *others = sorted(objects, key=partial(_order, names=names)) if len(objects) > 1 else objects
     if not isinstance(tree, Mapping):
         raise ConfigError(path, tree.line, "", "expected a mapping of options")
@@ -204,6 +205,7 @@ def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normaliz
         inside = next((item for item in data.items if item.key == name), None)
         if inside is not None:
             return normalize(_parsed(inside, path), path)
+    # Configurations of other nodes and groups: none is for this one, and their keys are no sections.
     if any(is_whole(item.key) for item in data.items):
         raise ConfigError(path, data.line, "data", missing(names, [item.key for item in data.items]))
     return _from_sections(tuple(_section(item, path) for item in data.items))

@@ -79,6 +79,7 @@ def _read(location: ConfigLocation, source: Source) -> tuple[Normalized, tuple["
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
+        # A byte order mark, as editors on Windows write it, is no part of the first key.
         trees = config_trees(source.text.removeprefix("\ufeff"), file)
         plain = normalize(trees, file, names_for(trees, location.node_name, location.node_group or source.group))
         return plain, tuple(_settings(plain.items, (), file))
@@ -126,6 +127,7 @@ def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Ite
         here = (*above, item.key)
         known, group = known_at(here), group_at(here)
         if known is not None:
+            # The YAML parser refuses equal keys; a former key and its new one are equal here alone.
             earlier = written.setdefault(known.key, item)
             if earlier.key.casefold() != item.key.casefold():
                 both = f"{earlier.key} (line {earlier.line}) and {item.key} are the same option: keep {known.key}"

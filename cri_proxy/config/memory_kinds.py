@@ -73,6 +73,7 @@ def reserved_by_node(declared: Iterable[NodeReserve], machine: Machine) -> dict[
     whole_bytes = sum(node.memory_bytes for node in near)
     for entry in declared:
         for node in near if not entry.nodes else ():
+            # Rounded up: together never less than is to be kept.
             kept[node.id] += -(-entry.reserved_bytes * node.memory_bytes // whole_bytes)
         for node_id in entry.nodes & NodeSet.of(kept):
             kept[node_id] += entry.reserved_bytes

@@ -20,6 +20,7 @@ def add_options(parser: argparse.ArgumentParser, *, only: Container[str] | None 
 
 def _add(group: argparse._ArgumentGroup, known: Known) -> None:
     flag, dest = known.option.flag, _DEST + known.key
+    # argparse formats help with %.
     text = known.option.text.replace("`", "").replace("%", "%%")
     if known.type is bool:
         group.add_argument(flag, dest=dest, nargs="?", const=True, type=_reader(known), metavar="true|false", help=text)

@@ -246,6 +246,7 @@ def _first_set(paths: Iterable[Path]) -> CpuSet | None:
             continue
         except OSError as error:
             raise _fail(_AVAILABLE, f"{path}: cannot read: {error.strerror}") from error
+        # On v1 a cgroup has no CPUs until some are written (cpuset(7)): it bounds nothing yet.
         if not text:
             continue
         try:

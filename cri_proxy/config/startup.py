@@ -25,9 +25,11 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
     if path is None:
         return replace(settings_for(given, node_name=node_name), overrides=overrides)
     location = ConfigLocation(path.absolute(), given.node_name or node_name or host_node_name(), given.node_group)
+    # A pipe as in --config <(...): it is read once, at the start alone.
     source = location.read(may_wait=True)
     try:
         settings = settings_at(location, source, overrides)
+        # After the parse, which takes an empty file for the defaults.
         _refuse_emptied(given, location, source)
         return settings
     except ConfigError as error:

@@ -132,6 +132,7 @@ async def _state(node: Node, request: HttpRequest) -> object:
     plain = state_json(config_json(node.coordinator.config), tuple(ledger.sandboxes.values()))
     for bunch in bunches(tuple(ledger.rows())):
         plain["rows"] += map(partial(encode, sparse=True), bunch)
+        # Between bunches: a node of hundreds of containers would hold up every call through the relay.
         await asyncio.sleep(0)
     return plain
 

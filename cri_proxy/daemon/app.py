@@ -101,12 +101,14 @@ class Daemon:
             # No other process serves the kubelet, and most of the start is still to come. A socket of systemd's has
             # callers waiting, who give up after some seconds without an answer (docs/upgrade.md).
             await self._open_relays(self._settings.config.runtime_endpoint, take_over=False)
+        # On a thread: most of a start is loading modules, and the relay serves meanwhile.
         engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine, self._launcher)
         self._use(engine)
         endpoint = await self._runtime_endpoint(engine.machine)
         if not is_alone:
             await engine.require_readable_store()  # before the other process gives way
         await self._open_relays(endpoint, take_over=not is_alone)
+        # The sockets are ours by now: the old process may be asked to leave, which cannot be withdrawn.
         await takeover.wait_for_lock(self._log)
         opened = self._opened = await engine.open(endpoint, self._closing, traffic=self._traffic, health=self._health)
         self._gate.open(opened.interceptor)
@@ -346,6 +348,7 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callab
             await unless(stopping, daemon.hand_over())
         log.info(events.STOPPING)
     finally:
+        # First: a launcher that ends meanwhile would be replaced, or make the status 1.
         await watching.cancel()
         await daemon.stop()
     leave(status)

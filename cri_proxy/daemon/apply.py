@@ -119,6 +119,7 @@ def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, 
     Where the file does not fit the machine, that is the last known good configuration. Blocks. Raises ConfigError,
     PolicyBaseError and SysfsBaseError where neither works.
     """
+    # Before the discovery: what changes during it then differs from the fingerprint, and is found by the first poll.
     seen = host.fingerprint(settings.config)
     machine, root = host.discover(), host.cgroup_root
     if settings.fallback is not None:
@@ -207,6 +208,7 @@ class HostApplier(Applier):
                 return str(error)
             inventory = await self.devices.joined(config, machine)
             built = built.with_devices(inventory)
+            # A machine cannot be refused: what has no room on it shares.
             problem = await self.change(built, said(), must_fit=False)
             if not problem:
                 self._note(built)
@@ -243,6 +245,7 @@ class HostApplier(Applier):
     async def take_files(self, files: FilesInForce[T], found: FoundFiles, is_asked: bool) -> None:
         """Let new containers choose among the devices that these files list now; no grant changes."""
         async with self.lock:
+            # Read again: while this waited for the lock, a reload may have named another directory.
             now, config = await files.again(found), self.node.coordinator.config
             files.use(now, is_asked=is_asked)
             await self._use_devices(config)
@@ -277,9 +280,11 @@ class HostApplier(Applier):
         """Resolve it for the machine as found last, with these devices, or return why that fails."""
         old = self.node.coordinator.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
+        # A change of the log level must not fail for CPUs that went offline since (docs/adr/0009-reload.md).
         make = build if is_about_cpus else build_anyway
         try:
             machine = await asyncio.to_thread(self.host.machine)
+            # The ledger's policy, not that of ``built``: devices were put in force since without a change of options.
             known = replace(self.built, policy=self.node.context.ledger.policy)
             built = await asyncio.to_thread(make, config, machine, self.host.cgroup_root, known)
         except ConfigError as error:

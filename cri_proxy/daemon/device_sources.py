@@ -147,6 +147,7 @@ class DeviceSources:
         if config.devices.scan:
             before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
+        # Nothing is asked of driver and health files on a node without devices.
         if inventory.devices:
             inventory = self.health.applied(await self._identifiers.filled(inventory))
         return replace(inventory, registered=self.registered) if self.registered else inventory

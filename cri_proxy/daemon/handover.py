@@ -193,6 +193,8 @@ async def wait_for_successor(
     while True:
         await asked.wait()
         asked.clear()
+        # Each socket lost to another process, and one answers under its name: else the node would be left without a
+        # proxy.
         if all(problems()) and all(answers(path) for path in listens):
             return
         log.warning(events.NOT_HANDED_OVER, reason=f"got {ASK.name}, but no other process listens on the sockets")

@@ -17,6 +17,7 @@ class LateModule(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         with _LOCK:
+            # Else the import below would find this stand-in and return it.
             if sys.modules.get(self.__name__) is self:
                 del sys.modules[self.__name__]
             module = import_module(self.__name__)

@@ -51,6 +51,7 @@ class ManifestFit:
 
     async def _answer(self, request: HttpRequest, namespace: str) -> FitView:
         memory_bytes = sum(node.memory_bytes for node in self._node.context.ledger.policy.machine.nodes)
+        # In a turn: it rests for as long as the process took, however often clients ask.
         async with self._share.turn():
             question = await asyncio.to_thread(read_question, request.body, namespace, memory_bytes)
         if not question.startswith("["):
@@ -86,6 +87,7 @@ def _problem_in(answer: str) -> str:
 
 def read_question(manifests: bytes, namespace: str, memory_bytes: int, seconds: float = READ_SECONDS) -> str:
     """Return the question that these manifests are, or the problem with them, as JSON. Blocks, for at most so long."""
+    # -P: a file in the working directory must not be taken for a module (python(1)).
     command = (sys.executable, "-P", "-c", _PROGRAM, str(memory_bytes), namespace)
     found_at = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf-8"}
     try:

@@ -49,6 +49,7 @@ async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
     ``listen`` is the relay's socket, ``runtime`` the runtime's. Takes at most twice ``seconds``.
     """
     through_us = await answers(listen, seconds)
+    # A runtime that is silent too would be silent after a restart of the daemon as well.
     return through_us if through_us is not None else await answers(runtime, seconds) is not True
 
 

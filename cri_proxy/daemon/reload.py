@@ -100,6 +100,7 @@ class Reloader:
         try:
             result, reason = await self._attempt(source, is_asked=is_asked)
         finally:
+            # In any case: after RELOADING=1 systemd counts the service as reloading until this (sd_notify(3)).
             self.tell("READY=1")
             self._record(source, result, reason=reason, is_asked=is_asked, began_seconds=began_seconds)
 
@@ -125,6 +126,7 @@ class Reloader:
         except ConfigError as error:
             return "rejected", str(error)
         is_same = (wanted.config, wanted.warnings) == (self._wanted.config, self._wanted.warnings)
+        # A comment was edited, say: nothing is placed again, yet the digest in ``status`` is that of the file.
         if is_same and not is_asked:
             self._note_in_force(source, wanted.from_file)
             return "unchanged", ""
@@ -133,6 +135,7 @@ class Reloader:
         problem = await self._apply(config, warnings)
         if problem:
             return "rejected", problem
+        # After the apply: a rejected one must not make the next equal text look unchanged.
         self._wanted, self._late = wanted, late
         self.config, self.file_warnings = config, warnings
         self._since_seconds = self.clock.now_seconds()

@@ -126,6 +126,8 @@ class Watchers:
         if not self._applier.host.is_given:
             node.keep_doing(self.hotplug.watch, "hotplug")
         if self._settings.location is not None:
+            # After the recovery: what a node has not come up with is not kept as good
+            # (docs/adr/0011-kept-configuration.md).
             configuration.writer.keep(self.reloader.in_force)
         configuration.start(node.keep_doing)
         for each in self._of_files:

@@ -64,7 +64,9 @@ class RuntimeCdi:
 
     async def look(self) -> None:
         """Ask the runtime unless it was asked over the present connection; without an answer what was known stays."""
+        # One question for all containers that are created at the same time.
         async with self._asking:
+            # Before the question: a connection that is lost during it makes another one necessary.
             losses, now_seconds = self._context.channel.losses(), self._context.clock.monotonic_seconds()
             if losses == self._losses or now_seconds < self._not_before_seconds:
                 return

@@ -55,6 +55,7 @@ class Origin:
             return Payload((), f"{error.filename}: cannot read: {error.strerror}")
         except ValueError as error:
             return Payload((), str(error))
+        # Not copied: an empty ConfigMap must not take the configuration from the node.
         if not files:
             return Payload((), f"{self.directory}: holds no file: the last copy stays")
         if group:
@@ -145,6 +146,7 @@ class Agent:
         async def look_at_cluster(gate: Gate) -> None:
             while True:
                 await self._clock.sleep(gate.wait_seconds())
+                # The ConfigMap is the same, and the cluster may let this node take it now.
                 watch.forget()
                 watch.notice()
 

@@ -40,7 +40,10 @@ def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
             is_new = current is None or _content(target, current) != dict(files)
             if is_new:
                 current = _write(target, files)
+            # After ``..data``: until then a new link would dangle, and a removed one would be missed by readers of the
+            # old.
             is_new |= _link(target, files)
+            # Last: whatever is interrupted before, the generation in force is whole.
             _clean(target, keep=current)
             os.fsync(target)
             return is_new
@@ -110,9 +113,11 @@ def _write(target: int, files: Mapping[str, bytes]) -> str:
     name = time.strftime("..%Y_%m_%d_%H_%M_%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}"
     os.mkdir(name, dir_fd=target)
     with open_directory(name, target) as inside:
+        # Whatever the umask: other users may read the volume.
         os.fchmod(inside, _DIRECTORY_MODE)
         for file_name, content in files.items():
             write_file(inside, file_name, content, _FILE_MODE, is_synced=True)
+        # The names too, before a link leads to them: fsync(2) of a file does not write its directory entry.
         os.fsync(inside)
     with suppress(FileNotFoundError):  # left by a process that was killed between the next two lines
         os.unlink(_NEW_LINK, dir_fd=target)

@@ -113,6 +113,7 @@ class ConfigLocation:
     def _sections(self, group: str) -> tuple[str, ...]:
         """Return the files that are sections of one configuration; none where a whole one is there for any node."""
         found = () if self._first(group) else _listed(self.path)
+        # A whole configuration for other nodes: then the files are no sections, and none of them applies here.
         return () if REQUIRED_SECTION not in found or any(map(is_whole, found)) else found
 
     def _look(self, *, may_wait: bool) -> Source:
@@ -206,8 +207,10 @@ def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | 
     try:
         # Opening a pipe without O_NONBLOCK would block until another process writes to it.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if may_wait else os.O_NONBLOCK)), "rb") as file:
+            # After the open: a look before it could be at another file.
             if not may_wait and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(name, 0, "", "is not a regular file: put one there")
+            # One more than may be: a longer file is told from one of exactly that length.
             raw = file.read(most_bytes + 1)
     except OSError as error:
         raise ConfigError(name, 0, "", f"cannot read: {error.strerror}") from error
@@ -230,6 +233,7 @@ def mount_warning(path: Path, mounts: Mounts) -> str:
     mount = mounts.of(str(there))
     if mount is None:
         return ""
+    # The kubelet swaps ``..data`` of the volume; a bind mount of a file in it stays with the old generation.
     if _GENERATION.search(mount.root) or _SUB_PATHS in mount.root:
         return f"{path} is mounted with subPath, which Kubernetes never updates: mount the whole ConfigMap instead"
     if mount.directory == str(there) and not there.is_dir():

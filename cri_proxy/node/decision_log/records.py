@@ -117,6 +117,7 @@ class Records:
             try:
                 record = self._read(kept)
             except ValueError as error:
+                # Dropped: else each question about the container would fail and be logged again.
                 del self._packed[key]
                 self._rowless.pop(key, None)
                 self._on_damage(f"{kept.packed.name}: {error}")
@@ -270,6 +271,7 @@ class Records:
         packed = kept.packed
         self.version += 1
         self._packed[packed.key] = kept
+        # It is of the record before; the caller remembers the new one if it has it unpacked.
         self._unpacked.pop(packed.key, None)
         self._rowless.pop(packed.key, None)
         if packed.outlives_row or not has_row:

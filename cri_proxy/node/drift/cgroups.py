@@ -70,6 +70,7 @@ class Cgroups:
         if text is None:
             return None
         is_v1, path = _membership(text)
+        # The pid may be another process's by now: the path proves that it is the container's.
         own = _own_part(path, container_id)
         has_escaped = not own and is_v1 and _is_above(path, text, container_id)
         if not own and not has_escaped:

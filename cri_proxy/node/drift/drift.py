@@ -215,9 +215,11 @@ class Drift:
         differs = known is not None and any(cpus != known.cpus for cpus in recorded)
         writer = likely_writer(enforced, self._machine, managers, runtime_differs=differs)
         seen = (row, enforced, self._online(enforced), self._machine.memory_nodes)
+        # Before the count of repairs: the fourth daemon-reload within an hour would pass for another manager.
         if not differs and self.misread.has_happened(*seen):
             self.misread.put_back(*seen)
             self._put_back(row, enforced)
+        # No update since the creation: the runtime made it with another set than was asked for, as an NRI plugin does.
         elif differs and row.container_id in self._effects.untouched:
             self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {writer}")
         elif len(self._repaired_lately(row.container_id)) >= REPAIRS:
@@ -247,6 +249,7 @@ class Drift:
         self._left[row.container_id] = text
         self._context.journal.noted_of(row, events.LEFT_TO_ANOTHER, reason=text)
         self._context.journal.records.happened(row, "left-to-another", text)
+        # On record as found: ``left`` names these CPUs.
         self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
         self._ledger.leave_to_another(row.container_id, enforced.cpus)
 

@@ -188,4 +188,5 @@ def nearness(reading: Reading, name: ContainerName) -> float:
         for pod in dict.fromkeys((name.pod, beginning))
     ]
     text = "/".join(filter(None, said)).lower()
+    # Without autojunk: in texts of 200 letters and more difflib leaves out those that are frequent.
     return max(SequenceMatcher(None, text, form, autojunk=False).ratio() for form in forms)

@@ -115,6 +115,7 @@ class NodeView:
 
     def status_steps(self) -> Steps[model.StatusView]:
         """Return pools and containers as of the first step: later changes do not show."""
+        # Copies: the loop decides on others between two steps, and the view is of one moment.
         ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift
         escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy

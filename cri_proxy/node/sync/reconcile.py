@@ -87,6 +87,7 @@ def _may_be_started(container: LiveContainer, now_seconds: float) -> bool:
 
 def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, LiveContainer]:
     """Return the live containers, one a name, without remnants of older attempts."""
+    # By id last: two of the same moment are in the same order after a restart.
     live = sorted((c for c in containers if c.is_live), key=lambda c: (c.created_at_ns, c.id))
     return {container.key: container for container in live}
 

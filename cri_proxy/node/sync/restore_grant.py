@@ -66,6 +66,7 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
     """Return the grant where annotation, cpuset and request determine it."""
     if parts.devices and parts.kind is CpuKind.PRESERVE:
         return _grant(found, parts, CpuSet(), machine)  # no cpuset tells more of it
+    # Its CPUs cannot be compared with the annotation, which is as old as the container.
     if found.cpus is None:
         return None
     owned = parts.exclusive | parts.isolated

@@ -36,6 +36,7 @@ class StartOutcomes(SyncPart):
         elsewhere.
         """
         for _ in range(LOOKS):
+            # An event, the list or another call has told the end meanwhile.
             if container_id not in self._ledger.starts:
                 return
             state = await self._state_of(container_id)
