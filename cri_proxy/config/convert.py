@@ -61,6 +61,7 @@ def convert(text: str, path: str, *, node_name: str = "", node_group: str = "") 
 
     ``path`` names the text in errors and in the first comment.
     """
+    # For its errors: what cannot be read cannot be converted.
     parse_config(text, path, node_name=node_name, node_group=node_group)
     trees = config_trees(text.removeprefix("\ufeff"), path)
     names = names_for(trees, node_name, node_group)

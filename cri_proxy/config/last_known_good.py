@@ -87,8 +87,7 @@ def _config(options: object) -> Config:
     known_by_key = {".".join(path): known for known in known_options() for path in known.paths}
     values = []
     for key, value in options.items():
-        # Refused as a whole (docs/adr/0011-kept-configuration.md): without one of its options it is not what was in
-        # force.
+        # Refused as a whole (docs/adr/0011-kept-configuration.md): without this option it is not what was in force.
         if key not in known_by_key:
             raise ValueError(f"{key}: unknown option: another version of cri-proxy wrote it")
         try:

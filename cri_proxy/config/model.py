@@ -294,6 +294,8 @@ class Config:
     @property
     def creation_rules(self) -> AnnotationRules:
         """How annotations of new containers are read."""
+        # Without a restriction of them, annotations that use CPUs of others count in these alone: any pod may write
+        # them.
         reserved = self.of_policy(TopologyAwareOptions).reserved_namespaces
         return AnnotationRules(self.annotation_domains, self.restricted_annotations, (SYSTEM_NAMESPACE, *reserved))
 

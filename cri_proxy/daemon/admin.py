@@ -72,6 +72,7 @@ def admin_server(parts: AdminParts, http: HttpAddress, log: Log) -> AdminServer:
         posts=posts,
         tcp_posts=_tcp_posts(posts[_MANIFESTS], parts.clock, log if parts.settings.config.extender else None),
         streams={"/api/v1/events": feed.events},
+        # Without a token: a browser sends none of its own for a page, whose files tell nothing of the node.
         public=page_routes(),
         on_late_tcp=http.opened,
         guard=_tls_guard(parts.settings.config.http_tls, http),

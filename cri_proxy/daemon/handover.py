@@ -193,8 +193,7 @@ async def wait_for_successor(
     while True:
         await asked.wait()
         asked.clear()
-        # Each socket lost to another process, and one answers under its name: else the node would be left without a
-        # proxy.
+        # Each socket is lost, and another process answers under its name: else the node would have no proxy.
         if all(problems()) and all(answers(path) for path in listens):
             return
         log.warning(events.NOT_HANDED_OVER, reason=f"got {ASK.name}, but no other process listens on the sockets")

@@ -63,6 +63,7 @@ class HotplugWatcher:
                 self.journal.noted(events.MACHINE_UNREADABLE, reason=problem)
             self._problem = problem  # tried again with every check
             return False
+        # What was seen before the discovery: a change during it is found by the next check.
         self.in_force, self._problem = seen, ""
         return True
 

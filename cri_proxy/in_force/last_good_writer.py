@@ -68,6 +68,7 @@ class LastGoodWriter(Generic[T]):
     async def _write(self) -> None:
         try:
             while self._next:
+                # Taken before the write: one that comes meanwhile is written after it.
                 value = self._next.pop()
                 try:
                     await self._save(value)

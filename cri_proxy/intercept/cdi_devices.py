@@ -66,6 +66,8 @@ class CdiDevices:
         try:
             found, kinds = await self.ask(CdiFiles.variables, tuple(names), VARIABLE_PREFIX)
         except FilesFailed as error:
+            # Refused, and tried again by the kubelet: on other CPUs it would go against its driver
+            # (docs/adr/0015-claims.md).
             if carriers := [name for name in names if kind_of(name) in self._claim_kinds]:
                 unknown = f"CPUs were chosen for it by {some(carriers, 3)}, and it is not known which"
                 raise ClaimNotRead(admit(f"{unknown}: {error}; try again")) from error
@@ -76,6 +78,7 @@ class CdiDevices:
     def _learn(self, kinds: frozenset[str]) -> None:
         """Know that devices of these kinds bring claims, after a restart too."""
         known = self._claim_kinds.union(kind for kind in kinds if len(kind) <= MAX_KIND_CHARACTERS)
+        # A bound: the kinds are named by files of others, and saved.
         if len(self._claim_kinds) < len(known) <= MAX_CLAIM_KINDS:
             self._claim_kinds = known
             if self._writer is not None:

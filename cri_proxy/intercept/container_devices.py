@@ -78,6 +78,7 @@ class ContainerDevices:
         joined = self._ledger.policy.known
         names = (*needing_proof(cdi_names(config)), *node_paths(config)) if joined.pieces else ()
         proofs = await reader.proofs_of(names) if names else NO_PROOFS
+        # Else monitoring of all GPUs would keep every one of them from pods that ask for one.
         watched = [name for name, _ in told.cdi] if is_watching else []
         return given_devices(config, joined, told.allocated, proofs, watched)
 
@@ -184,6 +185,7 @@ class ContainerDevices:
         asked = cdi_names(config)
         way = await self._runtime.known_way() if names or asked else self._runtime.way
         self._runtime.note_asked(reservation.row, [name for name in asked if name not in names])
+        # Those of the kubelet's own request the runtime adds by itself.
         if self._runtime.adds_devices:
             names = [name for name in names if name not in asked]
         if not names:

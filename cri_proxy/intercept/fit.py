@@ -149,6 +149,7 @@ async def fit(
     rest is not decided once the question is abandoned.
     """
     try:
+        # In a turn too: to parse a body of a MiB holds up the loop as a decision does.
         async with turn():
             asked = decode_creates(body)
     except (ValueError, RecursionError) as error:

@@ -35,6 +35,7 @@ from policies.topology_aware import TopologyAwareOptions
 
 # How long a call waits until the saved state is checked against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
+# The other calls do not wait for the recovery: what they end, it finds in the runtime's lists.
 _DECIDED = frozenset({CREATE, START, UPDATE})
 
 

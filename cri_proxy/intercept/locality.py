@@ -146,6 +146,8 @@ class _Look:
 
     async def numbers(self, names: Sequence[DeviceName]) -> Numbers:
         """Return the devices behind those paths that answer."""
+        # With the root's own disk, near which nothing is placed for a volume: every container uses it
+        # (``DeviceFinder``).
         paths = ["/", *(name.text for name in names if name.kind == "path" and needs_number(name.text))]
         if paths == ["/"]:
             return {}

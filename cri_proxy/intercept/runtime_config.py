@@ -58,6 +58,7 @@ def uses_systemd(config: str) -> bool | None:
         return None
     containerd = fields_at(found, "containerd")
     runtimes, default = fields_at(containerd, "runtimes"), text_in(containerd, "defaultRuntimeName") or "runc"
+    # In the order in which containerd 2.0 looks for its answer.
     for name in sorted(runtimes, key=lambda name: (name != default, name)):
         kind = text_in(fields_at(runtimes, name), "runtimeType")
         if kind in _RUNC:

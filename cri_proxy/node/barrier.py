@@ -107,10 +107,11 @@ class Barrier:
                     lock.release()
                     starts_again = not await self._start_known(row.key, again_after_seconds)
                     await lock.acquire()
+                    # Perhaps dropped, perhaps still to come: where the runtime refuses the second one, it counts.
                     if starts_again:
                         self._effects.start_ended(container_id)
-        # No lock is held here: each await in the block comes before the lock is acquired or after its release.
         except TimeoutError:
+            # No lock is held here: each await in the block comes before it is acquired or after its release.
             return Refusal("update", f"another call about this container is under way: {self._calls_text([row])}")
         current = self._ledger.get(row.key)
         if current is not None and current.container_id == container_id and current.state in ACTIVE:

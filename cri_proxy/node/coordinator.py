@@ -132,7 +132,7 @@ class Coordinator:
         before = displaced if earlier is None else (earlier, *displaced)
         cpus, starts = decision.pinning.cpus, self._ledger.starts
         if cpus is not None and (starts or starts.any_may_hang()):
-            self._effects.calls.look_for_starts()
+            self._effects.calls.look_for_starts()  # that one hangs is a matter of time, of which no event tells
             spared = starts.spared(row, cpus, self._ledger.policy.machine)
             decision = replace(decision, pinning=replace(decision.pinning, cpus=cpus - spared))
         return Reservation(row, before, decision, circumstances, self._ledger.policy.devices)
@@ -187,7 +187,7 @@ class Coordinator:
         key = reservation.row.key
         self._ledger.drop(key)
         restored = self._restore(reservation.before, key)
-        own = [row for row in restored if row.key == key]
+        own = [row for row in restored if row.key == key]  # its earlier attempt
         self._context.persistence.save_later(restored, [] if own else [key])
         self._context.journal.not_created(reservation.row, why, code=code)
         self._effects.schedule()

@@ -119,8 +119,7 @@ class Effects:
         for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
             self._is_held_back |= target != wanted
-            # One that failed for good waits for the slow check: sent at each change of the node, it would keep the
-            # runtime busy.
+            # One that failed for good waits for the slow check: each change of the node would send it again.
             if target is None or key in self._scheduled or key in self.failures or not row.needs_call(target):
                 continue
             self._scheduled.add(key)

@@ -91,8 +91,7 @@ class Node:
         )
         context = Context(ledger, environment.channel, persistence, tasks, journal, environment.clock, signals)
         self.context, self.store = context, environment.store
-        # Apart from ``context.tasks``: these loops never end by themselves and are cancelled at the end; saves are
-        # awaited.
+        # Apart from ``context.tasks``: these loops never end, and are cancelled at the end; saves are waited for.
         self.background = Tasks(lambda error: journal.failed_open("background", error))
         self.effects = Effects(context)
         self.coordinator = Coordinator(context, self.effects, config)
@@ -182,6 +181,7 @@ class Node:
         while True:
             task = self.background.start(work(), name=name)
             await asyncio.wait([task])
+            # Cancelled means the end of the node: nothing is to be run again.
             error = None if task.cancelled() else task.exception()
             if error is None:
                 return

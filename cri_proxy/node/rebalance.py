@@ -118,6 +118,7 @@ class Rebalance(Part):
         together = [grant for grant in moves if not any(grant.shares_cpus_with(other) for other in busy)]
         if self._coordinator.regrant(together, BETTER, came_home=True):
             self.soon(thoroughly=True)  # their memory follows, in calls of its own: it may take long
+        # A round takes several checks: only one during which nothing changed proves that no better place is left.
         if found.last is None and not found.grants and self._ledger.version == self._round_version:
             self._settled_version = self._round_version
 

@@ -93,6 +93,7 @@ def _changed(table: str, column: str, found: str, changed: str, where: str) -> s
 
     ``found`` is a condition on a row of ``json_tree``, ``changed`` the whole ``text`` after the change at one path.
     """
+    # SQLite's JSON functions take paths as arguments only: so one place after the other, on the text of the last.
     return f"""UPDATE {table} SET {column} = (
         WITH RECURSIVE
             found(number, path) AS (

@@ -62,6 +62,7 @@ class Row:
     def after(self, confirmed: Pinning) -> "Row":
         """Return the row after an update that the runtime confirmed; a field that it did not write keeps its value."""
         open_cpus, open_mems = (self.unconfirmed.cpus, self.unconfirmed.mems) if self.unconfirmed else (None, None)
+        # Field by field: an update that wrote CPUs proves nothing of memory nodes that were sent before.
         left = Pinning(open_cpus if confirmed.cpus is None else None, open_mems if confirmed.mems is None else None)
         return replace(self, acknowledged=confirmed.over(self.acknowledged), unconfirmed=_or_none(left))
 

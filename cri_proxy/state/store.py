@@ -92,6 +92,7 @@ class Store:
         # Opening the file has read everything already, and nothing was saved since.
         if self._read_at_open is not None:
             return self._read_at_open
+        # Saves that wait come first: a read must see them.
         self._submit()
         return self._thread.submit(self._session.read).result()
 

@@ -79,6 +79,7 @@ def _delete(key: Deletable, held: dict[ContainerKey, Grant]) -> Iterable[Stateme
         case GonePod():
             yield _DELETE_DECISIONS, (key.uid,)
         case ContainerKey():
+            # The next row of this name is written in whole: an UPDATE would find no row to change.
             held.pop(key, None)
             yield _DELETE_ROW, (key.pod_uid, key.name)
             yield _DELETE_DECISION, (key.pod_uid, key.name)

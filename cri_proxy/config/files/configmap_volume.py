@@ -40,8 +40,7 @@ def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
             is_new = current is None or _content(target, current) != dict(files)
             if is_new:
                 current = _write(target, files)
-            # After ``..data``: until then a new link would dangle, and a removed one would be missed by readers of the
-            # old.
+            # After ``..data``: until then a new link would dangle, and readers of the old generation need a stale one.
             is_new |= _link(target, files)
             # Last: whatever is interrupted before, the generation in force is whole.
             _clean(target, keep=current)

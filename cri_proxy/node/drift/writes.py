@@ -83,6 +83,7 @@ class InotifyWrites:
         written: dict[str, None] = {}
         for watch, mask, _ in inotify.events():
             if mask & OVERFLOW:
+                # Events were lost: any of them may have been written.
                 written |= dict.fromkeys(self._watches)
             elif mask & MODIFY and watch in self._containers:
                 written[self._containers[watch]] = None

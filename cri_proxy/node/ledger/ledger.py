@@ -180,7 +180,7 @@ class Ledger:
 
     def desired(self) -> Mapping[ContainerKey, Pinning]:
         """Return the pinning that each container should have by the present grants."""
-        if not self._is_desired_known:
+        if not self._is_desired_known:  # a walk over all containers: once for each change of grants
             wanted = self.policy.pinnings(self.allocations)
             left = wanted.keys() & {self._keys_by_id.get(container_id) for container_id in self._left_to_others}
             if left:
@@ -218,7 +218,7 @@ class Ledger:
         held = row.known.cpus or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
             held = held - self._confirmed.of_others(key)
-        cpus = wanted.cpus - (blocked - held)
+        cpus = wanted.cpus - (blocked - held)  # where it runs already it may go on
         if not cpus and key in self._aside:
             cpus = self._spare_cpus(key)
         return replace(wanted, cpus=cpus) if cpus else None
@@ -234,7 +234,7 @@ class Ledger:
     def can_step_aside(self, key: ContainerKey) -> bool:
         """Return whether it has not stepped aside yet, and has CPUs to move to or to share where it is."""
         row = self._rows.get(key)
-        if row is None or key in self._aside or row.container_id in self.starts:
+        if row is None or key in self._aside or row.container_id in self.starts:  # aside once only: so cycles end
             return False
         return self.sendable(key) is not None or bool(self._spare_cpus(key))
 

@@ -32,6 +32,7 @@ def handed_on(new: Row, before: Iterable[Row], rows: Iterable[Row], joined: Join
     for row in rows:
         if row.state != "exited" or row.key.pod_uid != new.key.pod_uid:
             continue
+        # A device of the pod is held once: by the container that has it now.
         left = tuple(device for device in row.grant.devices if not hardware.overlap(device))
         if left != row.grant.devices:
             changed.append(replace(row, grant=replace(row.grant, devices=left)))

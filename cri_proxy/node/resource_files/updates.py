@@ -177,6 +177,7 @@ class ResourceFiles:
             try:
                 is_new = await self._call(directories.write_files, self._root, directory, resources)
             except directories.ResourceFilesError as error:
+                # What is on the disk now is not known: the next refresh writes it again.
                 self._latest.pop(key, None)
                 self._failed_to_write(key, str(error))
                 return
@@ -208,6 +209,7 @@ class ResourceFiles:
     async def _collect(self, found: Sequence[directories.ContainerDirectory]) -> None:
         """Remove the directories that no container of the ledger or of the runtime uses."""
         try:
+            # The runtime's list too: a container that was not adopted has no row, and may have its directory mounted.
             node = await runtime_state.list_node(self._context.channel)
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))

@@ -263,6 +263,7 @@ class Adoption:
         told = await self._claims.told_of(request)
         claimed = [name for name, _ in told.cdi]  # CRI-O does not keep them
         names = tuple(dict.fromkeys((*cdi_names, *claimed)))
+        # Claims of monitoring are for devices in use by others (adminAccess); the kubelet does not tell which ones are.
         if self._config().lets_watch(request.pod.namespace):
             names = tuple(name for name in names if name not in claimed)
         unproved = needing_proof(names)
@@ -271,6 +272,7 @@ class Adoption:
 
     def _rules_for(self, container: pb.ContainerStatus) -> AnnotationRules:
         config, is_running = self._config(), container.state == pb.CONTAINER_RUNNING
+        # What was granted before it needed a namespace stays granted, also where the store is lost.
         is_kept = keeps_wishes(container.annotations.get(GRANT_KEY, ""), is_running=is_running)
         return config.annotation_rules if is_kept else config.creation_rules
 

@@ -26,6 +26,7 @@ class LatePlacement(SyncPart):
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
         """Place running containers without a grant: after an internal error, or restored from a checkpoint."""
+        # Before the reads: what is decided on during them is newer, and stays.
         order = self._ledger.next_order()
         try:
             found = await self._adoption.read_all(containers)

@@ -74,6 +74,7 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
     if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         now = _owner_now(asked, owned, found.cpus, machine)
         return None if now is None else _grant(found, parts, now, machine)
+    # What a container shares is in no cpuset: only an unchanged request tells that it is still what the annotation has.
     is_same = _is_on(owned, found.cpus, machine) and _is_as_created(asked, parts, machine)
     return _grant(found, parts, owned, machine) if is_same else None
 
@@ -144,6 +145,7 @@ def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) 
         return owned if cpus == owned else None
     if cpus == owned or _hides_siblings(owned, cpus, machine):
         return owned
+    # A resize keeps the container's CPUs: it adds some or gives some back.
     is_resized = owned <= cpus or cpus <= owned
     return (
         cpus if is_resized and len(cpus) in _counts(request, machine) and not request.cpu_request_mcpu % 1000 else None

@@ -126,6 +126,7 @@ class Resync(SyncPart):
                 async for event in runtime_state.container_events(self._context.channel):
                     self._take_event(event)
             except CallFailed as error:
+                # Not every runtime has events (KEP-3386): the slow check finds exits then.
                 if error.code == UNIMPLEMENTED:
                     return
             except RuntimeUnavailable:
@@ -140,6 +141,7 @@ class Resync(SyncPart):
             pause = first if self.problem else min(2 * pause, longest)
 
     def _take_event(self, event: pb.ContainerEventResponse) -> None:
+        # By the current id alone: the end of an older attempt frees nothing of the newer one.
         row = self._ledger.holder(event.container_id)
         if event.container_event_type == pb.CONTAINER_STARTED_EVENT:
             self._start_outcomes.note_running(event.container_id)

@@ -63,6 +63,7 @@ async def list_node(channel: RuntimeChannel) -> LiveNode:
     def take(sandbox: pb.PodSandbox) -> tuple[str, str, bool]:
         return sandbox.id, sandbox.metadata.uid or sandbox.id, sandbox.state == pb.SANDBOX_NOTREADY
 
+    # Item by item: a whole list of 500 as messages takes megabytes that the process does not give back.
     read = partial(read_items, pb.ListPodSandboxResponse, pb.PodSandbox, take=take)
     sandboxes = await ask(channel, pb.ListPodSandboxRequest(), read, timeout_seconds=LIST_TIMEOUT_SECONDS)
     pod_uids = {sandbox_id: pod_uid for sandbox_id, pod_uid, _ in sandboxes.readable}
