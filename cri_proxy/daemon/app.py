@@ -231,6 +231,7 @@ class Daemon:
         config = self._settings.config
         kind, images = config.relay, (config.image_listen, config.image_endpoint)
         sockets = ((config.listen, endpoint), *((images,) if all(images) else ()))
+        # The relays may stand since before the machine was known: what is in force now may name other sockets.
         if (kind, sockets) == self._served:
             return
         await self._close_relays(0.0)

@@ -130,6 +130,7 @@ class Reloader:
         if is_same and not is_asked:
             self._note_in_force(source, wanted.from_file)
             return "unchanged", ""
+        # Compared with the start, not with what is in force: such an option has its first value, whatever came since.
         config, late = split_by_restart(self._settings.config, wanted.config)
         warnings = (*wanted.warnings, *map(str, late))
         problem = await self._apply(config, warnings)

@@ -114,6 +114,7 @@ class FilesInForce(Generic[T]):
         """Put in force what the files say at the start, or did at the end, where one cannot be used now."""
         source, nothing = self.source, self._now.kept
         found = await self._writer.find(nothing)
+        # What was saved of another directory is no last good content of this one.
         self._saved = found if found is None or found.directory == nothing.directory else nothing
         self._now = replace(self._now, kept=(self._saved or nothing) if source else nothing)
         now = await self._judged(source, await self._look(source))
@@ -155,6 +156,7 @@ class FilesInForce(Generic[T]):
 
     async def _judged(self, source: FilesSource[T] | None, found: FoundFiles) -> InForce[T]:
         before = self._now
+        # Judging takes a helper process: not for what has been judged.
         if (source, found) == (before.source, before.found):
             return before
         kept = before.texts(found)

@@ -161,6 +161,7 @@ class ContainerDevices:
         problem = ""
         try:
             declared = frozenset(await reader.cdi.declared(names.every))
+            # Only where a name is missing: a file that cannot be read may be the one that declares it.
             if not all(names.those(declared).names):
                 unreadable = await reader.cdi.unreadable()
         except FilesFailed as error:

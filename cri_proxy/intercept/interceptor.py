@@ -80,6 +80,7 @@ class CriInterceptor:
     async def on_request(self, call: Call) -> Verdict:
         """Decide on a held request; a fault of the proxy becomes the fallback or, by option, a refusal."""
         faults: list[BaseException] = []
+        # The boundary for faults of the proxy: they stop no container (docs/adr/0001-fail-open.md).
         with contained(faults.append):
             answer = await self._answer(call)
         if faults:

@@ -155,6 +155,7 @@ class _Look:
             subjects = await self._files.run("mounts", subjects_of, self._root, paths, within_seconds=self._left())
         except (FilesFailed, OSError):
             subjects = tuple(paths)  # each for itself
+        # A worker for each file system that may hang: paths of one NFS export hang together.
         by_subject = groupby(sorted(zip(subjects, paths, strict=True)), key=lambda pair: pair[0])
         groups = [(subject, [path for _, path in pairs]) for subject, pairs in by_subject]
         found = await asyncio.gather(*(self._numbers_of(subject, group) for subject, group in groups))

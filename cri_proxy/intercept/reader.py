@@ -124,8 +124,10 @@ class Reader:
         try:
             variables = await self.cdi.claim_variables(names) if names else ()
         except ClaimNotRead as error:
+            # On other CPUs it would go against its driver: refused, and the kubelet tries again.
             return replace(read, refusal=str(error))
         except FilesFailed as error:
+            # No device of a kind that is known to bring CPUs: that its file hangs holds up no container.
             problem = admit(f"it is not known whether CPUs were chosen for it: {error}")
             return replace(read, missing=(*read.missing, problem))
         if not variables and RESOURCE_STATUS not in sandbox.annotations:

@@ -218,8 +218,8 @@ class Node:
                 request, decided.decision, circumstances=decided.circumstances, problems=problems, seconds=seconds
             )
             saved = await self.coordinator.save_reservation(decided)
-        # CancelledError as well: the caller has left, and the runtime has not been asked.
         except BaseException as error:
+            # CancelledError as well: the caller has left, and the runtime has not been asked.
             self.coordinator.roll_back_unsent(decided, error)
             raise
         if not saved and self.coordinator.config.on_store_error == "reject":

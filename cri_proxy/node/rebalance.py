@@ -179,6 +179,7 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
         decision = policy.decide(held, replace(request, previous=kept) if kept is not None else request)
         if isinstance(decision, Placed) and not decision.grant.is_overcommitted:
             grant = decision.grant
+            # It waits rather than move others (docs/placement.md, Coming home).
             if all(other.shares_cpus_with(grant) for other in decision.moved):
                 return (grant, *decision.moved)
     return ()

@@ -59,6 +59,7 @@ async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: b
     cannot be refused, as CPUs that went away. Nothing is placed again where only options changed that place nothing.
     """
     ledger, old = node.context.ledger, node.coordinator.config
+    # Equal options mean that a reload was asked for: then all are placed again.
     if policy is not ledger.policy or config == old or config.annotation_rules != old.annotation_rules:
         problem = await _place_again(node, policy, config, must_fit=must_fit)
         if problem:

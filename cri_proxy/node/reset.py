@@ -115,6 +115,7 @@ class NodeReset:
         if not is_dry:
             sandboxes = {row.sandbox_id for row in kept}
             gone = [row.key for row in saved.rows if row.key not in {k.key for k in kept}]
+            # After the runtime's answers: a run that is interrupted leaves the rows to the next one.
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )

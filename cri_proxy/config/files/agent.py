@@ -69,6 +69,7 @@ class Origin:
             for place in self._places(directory):
                 with _named(self.directory / place), suppress(NotRegular), directory.file(place) as file:
                     files[Path(place).name] = file.read(MAX_BYTES + 1)
+                # After each file: a directory of large ones is not read to its end.
                 if sum(map(len, files.values())) > MAX_BYTES:
                     raise ValueError(
                         f"{self.directory}: larger than {MAX_BYTES} bytes, the most that a ConfigMap holds"
@@ -78,6 +79,7 @@ class Origin:
     def _places(self, directory: DirectoryBeneath) -> Sequence[str]:
         """Return the paths of files beneath the directory; a volume's own names begin with two dots."""
         try:
+            # Through ``..data`` itself: the kubelet makes the links to it after the swap.
             with _named(self.directory / DATA_LINK):
                 inside, names = f"{DATA_LINK}/", list(directory.names(DATA_LINK))
         except (FileNotFoundError, NotADirectoryError):

@@ -142,6 +142,7 @@ def _unit(units: Path, name: str) -> Pinning:
     if not name.endswith(".scope"):
         return Pinning()
     cpus, mems = "AllowedCPUs", "AllowedMemoryNodes"
+    # The unit, then its drop-ins, as systemd reads them (systemd.unit(5)).
     files = (units / name, *(units / f"{name}.d" / f"50-{key}.conf" for key in (cpus, mems)))
     lines = [line for file in files for line in (_text(file) or "").splitlines()]
     try:

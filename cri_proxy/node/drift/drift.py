@@ -219,8 +219,8 @@ class Drift:
         if not differs and self.misread.has_happened(*seen):
             self.misread.put_back(*seen)
             self._put_back(row, enforced)
-        # No update since the creation: the runtime made it with another set than was asked for, as an NRI plugin does.
         elif differs and row.container_id in self._effects.untouched:
+            # No update since the creation: the runtime made it with another set than it was asked for, as after NRI.
             self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {writer}")
         elif len(self._repaired_lately(row.container_id)) >= REPAIRS:
             self._leave(row, enforced, f"put back {REPAIRS} times within an hour, again on {enforced.cpus}: {writer}")
@@ -264,6 +264,7 @@ class Drift:
             return False
         if row.acknowledged is None or row.acknowledged.cpus is None:
             return False
+        # An update without a known outcome is sent again anyway, and may well differ until then.
         is_unconfirmed = self._ledger.unconfirmed(row.key) != Pinning(None, None)
         return not is_unconfirmed and (alone or not self._effects.is_busy(row.key))
 

@@ -65,6 +65,7 @@ class NarrowedContainers:
         new = [(row, pid) for row, pid in started if row.container_id not in self._seen]
         if not new:
             return
+        # Once: later its program may have pinned itself.
         self._seen.update(row.container_id for row, _ in new)
         found = await asyncio.to_thread(lambda: [self._read(pid) for _, pid in new])
         for (row, _), allowed in zip(new, found, strict=True):

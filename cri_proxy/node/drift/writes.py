@@ -51,7 +51,7 @@ class InotifyWrites:
         except FileNotFoundError:
             return False  # it has ended
         except OSError as error:
-            self.problem = f"inotify: {error.strerror}"
+            self.problem = f"inotify: {error.strerror}"  # the regular check finds writes then
             return False
         self.problem = ""
         self._watches[container_id] = found

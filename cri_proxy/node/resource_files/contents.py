@@ -120,8 +120,8 @@ def generation_in(text: str) -> int:
     """Return the generation in a ``resources.json``; 0 for one that cannot be read."""
     try:
         plain = json.loads(text)
-    # RecursionError: nested thousands deep, for which ``json`` has no bound of its own.
     except (ValueError, RecursionError):
+        # RecursionError: nested thousands deep, for which ``json`` has no bound of its own.
         return 0
     generation = plain.get("generation") if isinstance(plain, dict) else None
     return generation if isinstance(generation, int) and not isinstance(generation, bool) and generation > 0 else 0

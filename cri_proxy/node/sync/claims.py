@@ -57,10 +57,12 @@ class ClaimSources:
     ) -> Request:
         """Return the request with its claim, if there is one. Raises FilesFailed where that cannot be known."""
         names = found.cdi_names
+        # Only containerd keeps the names; the kubelet knows them with every runtime.
         if not names and found.may_have_claim:
             names = tuple(name for name, _ in (await self.told_of(request)).cdi)
         variables = await self.variables_of(names) if names else ()
         figures = pod_figures(info_of(sandbox.info))
+        # A pod's author can write Koordinator's annotation: it counts where the pod requests what it names.
         request = replace(request, pod_request_mcpu=pod_request_mcpu(request.pod.qos, figures))
         return with_claim(ReadRequest(request), variables, sandbox.status.annotations, rules).request
 
@@ -95,6 +97,7 @@ def settle(
         missed |= {request.container: _why_not(policy, result.allocations, request) for request in short}
         requests = [request for request in requests if request.container not in missed]
         cpus = (live.get(request.container, policy.machine.online) for request in short)
+        # One that can run anywhere has chosen nothing: to withhold all CPUs for it would leave none to own.
         own = [each for each in cpus if each != policy.machine.online]
         held = replace(held, withheld=CpuSet.of_masks(cpus.mask for cpus in (held.withheld, *own)))
 
@@ -107,4 +110,5 @@ def _why_not(policy: Policy, held: Allocations, request: Request) -> str:
 
 def _misses(request: Request, now: Allocations) -> bool:
     grant, claim = now.get(request.container), request.claim
+    # A preserved one keeps the cpuset that it has, whatever was chosen.
     return grant is not None and claim is not None and grant.kind is not CpuKind.PRESERVE and grant.owned != claim.cpus
