@@ -115,14 +115,12 @@ class Engine:
         """
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
-        # Closed in reverse order: the last saves of what follows still need these workers.
-        closing.callback(files.close)
+        closing.callback(files.close)  # closed in reverse order: the last saves of what follows need these workers
         saves = Tasks(lambda error: self.journal.failed_open("background", error))
         closing.push_async_callback(saves.cancel)
         state = StateDirectory(settings.state_dir, saves, self.journal, files.of_host)
         devices = DeviceSources(config, settings.sysfs_root, state, clock=self._clock)
-        # Together: each may wait for a disk for seconds, and containers wait for both.
-        store, _ = await asyncio.gather(self._open_store(closing), devices.begin())
+        store, _ = await asyncio.gather(self._open_store(closing), devices.begin())  # containers wait for both
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
@@ -134,8 +132,7 @@ class Engine:
         await lookup.cdi.remember_in(state)
         devices.use(config, node.context.ledger.policy.known)
         if store.problem:
-            # The node goes on as after a disk that fails later: degraded, and all is saved once the file can be opened.
-            node.context.persistence.mark_incomplete(store.problem)
+            node.context.persistence.mark_incomplete(store.problem)  # as after a disk that fails later
         pod_resources = self._pod_resources(node, files.of_host, closing)
         reader_of = partial(_reader, lookup, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))

@@ -107,7 +107,7 @@ class Barrier:
                     lock.release()
                     starts_again = not await self._start_known(row.key, again_after_seconds)
                     await lock.acquire()
-                    # Perhaps dropped, perhaps still to come: where the runtime refuses the second one, it counts.
+                    # Dropped, or still to come: if the runtime refuses the second start, the first one counts.
                     if starts_again:
                         self._effects.start_ended(container_id)
         except TimeoutError:

@@ -223,7 +223,7 @@ class Effects:
             step = self._next_step(row) if is_settled and row is not None else None
             if step is not None and self._moves_pages(*step):
                 # One move at a time. The container's lock is free while this one waits.
-                async with self._moves, self.lock(key):  # a move may take minutes
+                async with self._moves, self.lock(key):
                     await self.settle_locked(key, moves_memory=True)
         finally:
             self._scheduled.discard(key)
@@ -250,7 +250,7 @@ class Effects:
         while (step := self._next_step(row)) is not None:
             current, pinning = step
             is_move = self._moves_pages(current, pinning)
-            # The CPUs are done: whoever waits for these must not wait while the kernel moves gigabytes.
+            # The CPUs are done: a start that waits for these must not wait while the kernel moves gigabytes.
             if is_move and not moves_memory:
                 return
             if not is_announced(current, pinning):

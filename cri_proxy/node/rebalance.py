@@ -76,7 +76,7 @@ class Rebalance(Part):
                 return
             with suppress(TimeoutError):  # an end that comes later has the slow check
                 async with asyncio.timeout(BUSY_SECONDS):
-                    # Waiting is all that is wanted of the lock: whoever holds it has a call under way.
+                    # Waiting is all that is wanted of the lock: its holder has a call under way.
                     for key in self._busy[:TRIED_AT_ONCE]:
                         await self._effects.start_known(key)
                         async with self._effects.lock(key):
