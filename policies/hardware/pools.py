@@ -1,8 +1,7 @@
 """Build the pool tree from the hardware: name, CPUs (sharable, isolated, reserved) and memory nodes of each pool.
 
 Levels: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools). A level is left out where
-the hardware has a single child, available or not: pool names must not change when the available CPUs do. Pools without
-available CPUs are dropped.
+the hardware has a single child. Pools without available CPUs are dropped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,6 +168,7 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
     index = len(pools)
     leaf = _leaf_pool(site, domain, index, tuple(pools[i] for i in parents))
     pools.append(leaf)
+    # What is an only child is decided before: names must not depend on the available CPUs.
     inside = [child for child in _pool_children(site, domain) if child.cpus & site.available]
     children = tuple(_add(pools, site, child, (index, *parents)) for child in inside)
     if children:
@@ -261,6 +261,7 @@ def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
 def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
     """Return the domains that become child pools. An only child is left out in favour of its own children."""
     children = tuple(c for c in domain.children if c.level <= Level.L3)
+    # Counted in hardware, available or not: pool names must not change when the available CPUs do.
     if len(children) == 1:
         return _pool_children(site, children[0])
     return children if any(c.level < Level.L3 for c in children) or _wants_l3(site, children) else ()

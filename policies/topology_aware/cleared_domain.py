@@ -76,6 +76,7 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
     In all that is compared before the size of pools its pool is as good.
     """
     domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
+    # A bound that no move can beat: most placements end here, without a second search.
     if fewest_domains_of(context, len(placed.grant.exclusive)) >= domains:
         return None
     pools = ClearedPools(context)
@@ -85,6 +86,7 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
         for i in level[:MOST_TRIED]:
             choice = pools.choice(i, domains)
             updates = _updates(context, choice.moved, choice.taken.exclusive) if choice is not None else 0
+            # An update is a call to the runtime, which the start of the container waits for.
             if choice is not None and updates <= otherwise:
                 found.append((domains_of_choice(context, choice), updates, i, choice))
         if found:

@@ -44,10 +44,12 @@ class Decisions:
         last, supply = self._last
         if last is held:
             return supply
+        # Mostly one grant of hundreds differs: only the difference is booked.
         if (last.withheld, last.holdings) == (held.withheld, held.holdings):
             supply = updated_supply(supply, last.grants, held.grants)
         else:
             supply = self.empty_beside(held).plus(*held.grants)
+        # One assignment of a pair: re-plans decide in a thread meanwhile.
         self._last = (held, supply)
         return supply
 
@@ -70,6 +72,7 @@ class Decisions:
         if isinstance(placement, Rejected):
             return placement
         after = _supply_with(context, placement)
+        # Only ordinary CPUs that are owned leave a shared set; nothing else squeezes a sharer.
         if placement.grant.exclusive and context.others:
             rebalanced = with_rebalanced(context, held, placement, after)
             if rebalanced.moved != placement.moved:
@@ -137,6 +140,7 @@ def _with_kept(context: PlacementContext, placement: Decision) -> Decision:
     why = reasons.device_cpus_kept(CpuSet(context.kept), context.options.device_cpus)
     if isinstance(placement, Placed):
         return replace(placement, reasons=(*placement.reasons, why))
+    # Refused without the kept CPUs as well: they are not the reason.
     if isinstance(place(without_kept(context)), Rejected):
         return placement
     return replace(placement, reason=reasons.device_cpus_refused(context.demand, why))

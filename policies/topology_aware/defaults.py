@@ -30,6 +30,7 @@ def defaults_of(request: Request, options: TopologyAwareOptions) -> tuple[Defaul
 def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
     preferences, qos = request.preferences, request.pod.qos
     namespace = request.pod.namespace
+    # On the reserved CPUs no other option about CPUs has a say.
     if preferences.prefer_reserved is None and options.is_reserved_namespace(namespace):
         yield Default("prefer_reserved", f"as namespace {namespace} is reserved", reserved_by(namespace, options))
         return

@@ -58,6 +58,7 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
         why.append(reasons.cpus_picked(owned, found.taken.why))
     why += _unmet_wishes(context, ranking, found)
     here = ranking.keys[found.best]
+    # Pools that rank higher could not give the CPUs after all: they are no runners-up.
     second = next((i for i in ranking.best_first() if ranking.keys[i] < here), None)
     runner_up = pools[second].name if second is not None else ""
     why_next = _why_worse(ranking, second, found.best) if second is not None else ""
@@ -185,6 +186,7 @@ def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:
     """Return the refusal if there is a place for the container but none in one NUMA node, else None."""
     if not context.demand.single_node:
         return None
+    # Without what else is strict: only if it fits then, the single node is what refuses it.
     demand = replace(without_whole_cores(context.demand), single_node=False, hides=False)
     if not any(offer.fits for offer in offers_of(replace(context, demand=demand), room, room)):
         return None
@@ -198,6 +200,7 @@ def strict_locality_unmet(context: PlacementContext, room: Room) -> Reason | Non
     """Return the refusal if there is a place for the container but none near its devices, else None."""
     if not context.demand.strict_locality:
         return None
+    # Whole cores are done without too: what would still not fit is no matter of devices.
     lenient = replace(context, demand=replace(context.demand, strict_locality=False, threads=Threads.ANY))
     if not any(offer.fits for offer in offers_of(lenient, room, room)):
         return None

@@ -60,9 +60,11 @@ class Clearing:
         for i in pool.path:
             granted[i] += self._context.demand.shared_mcpu
         homes, moved = list(self._homes), set[int]()
+        # These are updated in any case: to move them costs no update more.
         shrink = [bool(pools[home].cpus & taken) for home in homes]
         for low in reversed(pools[1:]):
             over = granted[low.index] - 1000 * (shared[low.index] & ~taken).bit_count()
+            # A pool that loses no CPU, and holds no new share, covers what is granted in it as before.
             if over <= 0 or (low.index not in pool.path and not low.cpus & taken):
                 continue
             tiers: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -164,6 +166,7 @@ def _without_unusable(context: PlacementContext, pool: Pool) -> Supply:
     """Return the supply with CPUs withheld that the container may not own: far from its devices, on broken cores."""
     supply = context.supply
     usable = supply.shared[0] & ~supply.withheld & reach_in(context, pool)
+    # A freed thread whose sibling another container owns is none of a whole core.
     if context.demand.threads is not Threads.ANY:
         usable = on_free_cores(context.tree, usable)
     return replace(supply, withheld=supply.withheld | supply.shared[0] & ~usable)
@@ -181,6 +184,7 @@ def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, 
     now = plan.gives()
     freeing: list[tuple[int, ContainerKey, int, int]] = []
     for low, grants in waiting.items():
+        # In order of size: where the largest frees no CPU, none does.
         if grants and plan.gives_after(grants[-1].shared_mcpu, low) > now:
             position = _smallest_freeing(plan, grants, low, now)
             freeing.append((grants[position].shared_mcpu, grants[position].container, low, position))
@@ -189,6 +193,7 @@ def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, 
     left = [low for low, grants in waiting.items() if grants]
     if not left:
         return None
+    # No single move frees a CPU: begin where the least has to leave for one.
     low = min(left, key=lambda i: (plan.last_cpu_mcpu(i), i))
     return low, len(waiting[low]) - 1
 

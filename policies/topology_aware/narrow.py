@@ -47,11 +47,7 @@ def narrowed(options: TopologyAwareOptions, held: Allocations, supply: Supply) -
 
 
 def _in_narrower_pools(options: TopologyAwareOptions, held: Allocations, supply: Supply) -> tuple[Grant, ...]:
-    """Return few grants in a narrower pool that has all of their own CPUs; their memory nodes are for the caller.
-
-    A container that was never resized or created again, and shares no CPU with which it could have been lifted, is in
-    the pool that a fresh decision chose: it is not looked at.
-    """
+    """Return few grants in a narrower pool that has all of their own CPUs; their memory nodes are for the caller."""
     candidates = [g for g in held.grants if g.owned and _may_be_elsewhere(g) and _would_narrow(supply, g)]
     candidates.sort(key=lambda g: (promised_bytes(g.request), g.container))
     found = []
@@ -67,6 +63,7 @@ def _in_narrower_pools(options: TopologyAwareOptions, held: Allocations, supply:
 
 
 def _may_be_elsewhere(grant: Grant) -> bool:
+    # Never resized nor created again, and without shared CPUs it could not be lifted: a fresh decision chose its pool.
     return grant.request.previous is not None or grant.kind is CpuKind.MIXED
 
 
@@ -139,6 +136,7 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
         if zone.bit_count() == 1:  # none is narrower
             continue
         home = homes.zone(grant, grant.pool)
+        # Nodes that are gone are for ``reinstate``; narrowing adds none, which a home outside the zone would.
         if home and home != zone and not home & ~zone and not zone & ~supply.memory.nodes.every:
             found.append((grant, home))
     return found
@@ -161,6 +159,7 @@ def _after(account: MemoryAccount, grant: Grant, target: int) -> MemoryAccount |
         return None
     narrow = replace(grant, mems=NodeSet(target))
     without = account.minus(promise_of(nodes, grant))
+    # With no huge page free on its nodes the next fault on one ends the process (SIGBUS).
     if without.huge_pages.lacking(grant.request.huge_pages, target):
         return None
     after = without.plus(promise_of(nodes, narrow))

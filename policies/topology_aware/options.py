@@ -53,6 +53,7 @@ def parse_device_cpus(text: str) -> str:
     'keep=8'
     """
     rule, _, count = (part.strip() for part in text.lower().partition("="))
+    # ``isdigit`` alone takes digits of other scripts, too.
     if rule == _KEEP and count.isascii() and count.isdigit() and len(count) < 5 and int(count):
         return f"{_KEEP}={int(count)}"
     if rule not in (AVOID, IGNORE) or count:

@@ -47,6 +47,7 @@ class Filling:
         """Return ``Key.used``: of the pool below the root that holds this one, down to this one, minus what is used."""
         if self.strategy is PoolStrategy.PACK or self.is_tight or offer.isolated:
             return ()
+        # Not of the root, which all pools share.
         return tuple(-_used_mcpu(self.context, self.load, i) for i in pool.path[-2::-1])
 
     def full(self, pool: Pool, offer: Offer) -> int:
@@ -84,6 +85,7 @@ def filling_of(context: PlacementContext, load: Load) -> Filling:
     """Return how the machine fills up with this container."""
     demand, root = context.demand, context.tree.root
     after = _used_mcpu(context, load, root.index) + 1000 * demand.whole + demand.shared_mcpu
+    # Spread to the end, owners would leave no domain whole: above half load they fill up those in use.
     is_tight = demand.whole > 0 and 2 * after > 1000 * (root.sharable | root.isolated).bit_count()
     return Filling(context, load, strategy_of(context), is_tight)
 

@@ -34,6 +34,7 @@ def _mems_of(grant: Grant, options: TopologyAwareOptions) -> int:
     mems = grant.mems.mask
     if not mems or not options.pin_memory or grant.request.preferences.preserve_memory:
         return 0
+    # The kernel takes the nearest node first: what it may spill to costs no locality while there is room near.
     return mems | grant.spill.mask
 
 
@@ -43,6 +44,7 @@ def _cpus_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: 
         return 0
     owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)
     request = grant.request
+    # A claim is exactly the CPUs that another allocator chose, siblings included.
     if (request.preferences.threads or options.threads) is Threads.HIDE and request.claim is None:
         return _one_of_each_core(supply, owned, shared)
     return owned | shared
@@ -118,8 +120,10 @@ def _changed(
     moves = _Moves.between(before, after, old, new)
     by_container = {grant.container: grant for grant in others.moved}
     moving = grants_of(others.grants, by_container)
+    # All other pinnings follow from the grant alone, and stay: a thousand need no comparison.
     pairs = {grant.container: (grant, grant) for grant in moves.touched(others.grants)}
     pairs |= {grant.container: (grant, by_container[grant.container]) for grant in moving}
+    # Those that a moved set touches are in order already; grants that change may be anywhere among them.
     for container in sorted(pairs) if moving else pairs:
         was, now = pairs[container]
         cpus, mems = _cpus_of(now, after, new, options), _mems_of(now, options)
@@ -214,5 +218,6 @@ class _LivePools:
         if grant.kind not in (CpuKind.SHARED, CpuKind.MIXED):
             return
         for pool in sorted(tree.pools, key=lambda pool: (-pool.depth, pool.index)):
+            # A pool without shared CPUs would answer with those of a wider one.
             if self._supply.shared[pool.index] and not grant.owned.mask & ~(pool.sharable | pool.isolated):
                 yield replace(grant, pool=pool.name)

@@ -55,7 +55,9 @@ def place(context: PlacementContext) -> Decision:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
     if not context.concerns_devices:
         return _in_steps(context, *steps_of(context))
+    # One step for all tries: it chooses devices once for each set of NUMA nodes.
     devices, context = DeviceStep(context), at_devices_of_now(near_given(context), is_chosen=False)
+    # Too few devices on the whole machine: no place would change that.
     return devices.lacking or _in_steps(context, *steps_of(context, devices))
 
 
@@ -65,14 +67,18 @@ def steps_of(context: PlacementContext, *devices: PlacementStep) -> tuple[tuple[
     A step that has nothing to do for it is left out, as those of ``devices`` are.
     """
     match context.demand.kind:
+        # Its devices are counted all the same, so that no other container gets them.
         case CpuKind.PRESERVE:
             return devices, _preserved
+        # No hints and no way to do with less: its CPUs are decided, only room can be made for them.
         case _ if context.request.claim is not None:
             return (*devices, _with_room_made), partial(place_claimed, claim=context.request.claim)
         case CpuKind.RESERVED:
             return (*devices, _on_or_off_reserved, _as_asked_or_less), _search
         case _:
+            # Outermost: a merge of hints as for a new container could move a resized one off its CPUs.
             runs = (place_running,) if context.own is not None else ()
+            # Before the devices, which are chosen on the nodes that the hints leave.
             within = (place_aligned,) if context.may_be_aligned else ()
             return (*runs, *within, *devices, _with_room_made, _as_asked_or_less), _search
 
@@ -88,8 +94,10 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
 
     It gets the widest pool that its strict preferences allow: there its load falls on the most CPUs.
     """
+    # CPUs to own without room for them would be another owner's.
     if refusal.reason.code != ReasonCode.CPU_FULL or context.demand.whole:
         return refusal
+    # No tree has as many levels: the walk up ends at the root, or below it at a strict preference.
     demand = replace(context.demand, shared_mcpu=0, levels_up=len(Level))
     # Its earlier place would be preferred to a wide one; its devices stay.
     previous = context.request.previous
@@ -99,8 +107,10 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     if isinstance(placement, Rejected):
         return placement
     pool = placement.grant.pool
+    # Both would speak of levels and figures that the pod did not ask for.
     why = tuple(r for r in placement.reasons if r.code not in (ReasonCode.LEVELS_UP, ReasonCode.POOL))
     grant = replace(placement.grant, request=settled(context.request, placement.grant))
+    # That of the refusal was made with the CPU time that lacks; the other one asked for none.
     ranking = tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refusal.ranking)
     return replace(placement, grant=grant, reasons=(reasons.overcommitted(refusal.reason), *why), ranking=ranking)
 
@@ -120,6 +130,7 @@ def _with_room_made(context: PlacementContext, place: Place) -> Decision:
 def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
     if (elsewhere := overflowed(context, place)) is not None:
         return elsewhere
+    # Without reserved CPUs these containers share the root's set, which owners may have taken whole.
     if not context.supply.reserved_set():
         return Rejected(reasons.NOTHING_SHARED)
     root = context.tree.root
@@ -137,8 +148,10 @@ def _as_asked_or_less(context: PlacementContext, place: Place) -> Decision:
     """Place as asked, else without what is only preferred."""
     previous = context.request.previous
     plain = without_whole_cores(context.demand)
+    # A return or a resize is no reason to move to whole cores elsewhere (docs/placement.md, Whole cores).
     if previous is not None and _did_without_cores(context, previous, plain):
         again = place(replace(context, demand=plain))
+        # Where it cannot keep all of them it moves in any case, and whole cores come first again.
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
     for demand, why in _ways(context):
@@ -183,8 +196,10 @@ def _ways(context: PlacementContext) -> Iterator[tuple[Demand, tuple[Reason, ...
     if demand.threads is not Threads.ANY and not demand.strict_threads:
         instead.append((without_whole_cores(packed), (reasons.no_whole_cores(demand.asked),)))
         yield instead[1]
+    # On fewer CPUs than it asks for rather than refused: the siblings of the others stay for other sharers.
     if demand.hides and demand.shared_mcpu and not demand.strict_threads:
         yield replace(demand, hides=False), (reasons.too_few_cores(demand.shared_mcpu),)
+    # The kernel balances no load between isolated CPUs, so that threads may crowd on one of them (isolcpus=).
     if _may_have_isolated(context):
         for less, reason in instead:
             yield replace(less, isolation=Isolation.PREFER), (*reason, reasons.isolated_instead(demand.asked))
@@ -195,6 +210,7 @@ def _may_have_isolated(context: PlacementContext) -> bool:
     demand, asks = context.demand, context.request.preferences.prefer_isolated
     if not demand.whole or demand.isolation is not Isolation.NO or not context.options.prefer_isolated:
         return False
+    # Isolated CPUs are all or none: one that runs would leave its ordinary ones for them.
     moves = context.own is not None and bool(context.own.exclusive)
     return asks is not False and not moves and bool(context.tree.root.isolated)
 
@@ -215,8 +231,10 @@ def _search(context: PlacementContext) -> Decision:
 def _rooms(context: PlacementContext) -> Iterator[tuple[Room, Room]]:
     """Yield the room of each pass, with that for pools where the container was before."""
     lenient, was_nowhere = None, context.request.previous is None
+    # The last CPU of sharers without a request is taken only after every pool has been tried.
     for keep_busy in (True, False):
         room = room_of(context.supply, keep_busy=keep_busy)
+        # Sharers without a request that came since must not keep a container from where it was.
         if lenient is None and not was_nowhere:
             lenient = room_of(context.supply, keep_busy=False)
         yield room, lenient or room
@@ -225,6 +243,7 @@ def _rooms(context: PlacementContext) -> Iterator[tuple[Room, Room]]:
 def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | None:
     """Return the refusal for want of memory under a strict preference; None if no pool has the CPUs."""
     for i in ranking.order:
+        # It has the CPUs, so that only a strict preference for memory rules it out.
         if ranking.offers[i].fits and not ranking.fits(i):
             memory = memory_in(context, context.tree.pools[i], ())
             return Rejected(memory, ranked_pools(context, ranking, None)) if isinstance(memory, Reason) else None
@@ -274,6 +293,7 @@ def _kept_together(context: PlacementContext, fixed: FixedScores, ranking: Ranki
     """
     has_run = context.own is not None or context.request.previous is not None
     domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
+    # On one cache domain there is nothing to gain; sharers hold no isolated CPU that they could leave.
     if has_run or placed.grant.isolated or domains[2] < 2:
         return None
     found = better_choice(context, ranking, placed)
@@ -292,6 +312,7 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
 
     Of these the one whose CPUs are on the fewest domains, then the one with the fewest moves.
     """
+    # Sharers run on no isolated CPU: their moves free none.
     if context.demand.isolation is Isolation.REQUIRE or not context.demand.whole:
         return
     # Others move for CPUs, not for whole cores that are only preferred.
@@ -311,6 +332,7 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
 def _fewest_moves(context: PlacementContext, ranking: Ranking, i: int) -> PoolChoice | None:
     """Return what the pool gives after the fewest moves from the pools below it; None if these do not suffice."""
     sliced, pool = ranking.offers[i].sliced, context.tree.pools[i]
+    # Moves from below into this pool give it neither CPU time nor spare CPUs of its own.
     enough = ranking.room.free_mcpu[i] >= 1000 * sliced + context.demand.shared_mcpu
     if not sliced or not enough or ranking.room.spare[i] < sliced:
         return None
@@ -321,6 +343,7 @@ def _fewest_moves(context: PlacementContext, ranking: Ranking, i: int) -> PoolCh
     room = room_of(after.supply, keep_busy=False)
     offer = offers_of(after, room, room)[i]
     taken = take(after, pool, offer, room.give)
+    # The count may suffice, and no CPUs of the wanted kind be among them: near devices, or on whole cores.
     return None if taken is None else PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
 

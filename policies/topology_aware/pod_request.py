@@ -50,6 +50,7 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
     own = held.get(request.container)
     share = own.share if own is not None else None
     totals, claim = request.pod_totals, request.claim
+    # A preserved container runs on CPUs of its own making: it neither has nor takes a part of its pod's.
     if (totals is None and share is None and claim is None) or request.preferences.preserve_cpu:
         return Arrival(bare)
     siblings = [g for g in siblings_of(held, request.container) if g.kind is not CpuKind.PRESERVE]
@@ -126,6 +127,7 @@ def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _
     keys = frozenset(grant.container for grant in sharing)
     own_mcpu = sum(grant.request.cpu_request_mcpu for grant in unclaimed if grant.container not in keys)
     claimed = CpuSet.of_masks(grant.owned.mask for grant in siblings if grant.request.claim is not None)
+    # By their CPUs, not their requests: containers with one claim own it together.
     own_mcpu += 1000 * len(claimed)
     if not is_shared:
         own_mcpu += request.cpu_request_mcpu if is_alike or not totals.shares_cpu else 0
@@ -135,6 +137,7 @@ def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _
 def has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
     """Return whether a container that was placed alone has all of the pod's figures."""
     limit, its = totals.cpu_limit_mcpu, grant.request
+    # A kubelet that enforces no quotas (cpuCFSQuota: false) writes shares alone, which have to tell.
     if limit is None:
         return totals.shares_cpu and its.cpu_request_mcpu == request.cpu_request_mcpu
     return its.cpu_limit_mcpu == limit == its.cpu_request_mcpu

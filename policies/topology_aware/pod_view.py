@@ -48,6 +48,7 @@ class PodView:
             if members is None:
                 yield grant
             for member in members or ():
+                # An owner of several has the devices of all of them; each container keeps its own.
                 held = member.devices if len(members or ()) > 1 else grant.devices
                 own = replace(grant, share=member.share, devices=held)
                 places = localities_of(grant.request, own.device_sources)
@@ -71,6 +72,7 @@ class PodView:
 def pod_view(held: Allocations, last: PodView | None = None) -> PodView:
     """Return the view of these grants. ``last`` is an earlier one: what has not changed since stays the same object."""
     sharing = gathered((grant.container.pod_uid, grant) for grant in held.grants if grant.share is not None)
+    # On most nodes no pod has resources of its own.
     if not sharing:
         return PodView(held, held)
     members: dict[ContainerKey, tuple[Grant, ...]] = {}
@@ -80,6 +82,7 @@ def pod_view(held: Allocations, last: PodView | None = None) -> PodView:
             key = group[0].container
             members[key] = group
             owner = _owner(group, promised=_shared_bytes(grants) if key == _carrier(grants) else 0)
+            # The same object where nothing changed: what follows from it need not be worked out again.
             same = last.owners.get(key) if last is not None else None
             owners[key] = same if same is not None and same == owner else owner
     owner_of = {grant.container: key for key, group in members.items() for grant in group}

@@ -83,6 +83,7 @@ class PodDecisions:
         if arrival.joins:
             sharer = present[arrival.sharers[0].container]
             request = aligned(arrival.request, sharer.request.alignment)
+            # A copy of CPUs and memory alone: devices are each container's own.
             joined = replace(sharer, request=request, share=arrival.share, devices=())
             shared = shared.with_grants(joined)
         after = self._refitted(held, shared, arrival)
@@ -159,10 +160,12 @@ class PodDecisions:
         if claimed:  # what it has got before the claim was known, it gives up; its other CPUs it keeps
             owner = replace(owner, exclusive=owner.exclusive - claimed, isolated=owner.isolated - claimed)
             owners = replace(owners.with_grants(owner), withheld=owners.withheld | claimed)
+        # As running: those on these CPUs keep them, and their devices.
         decision = self._decisions.decide(owners, replace(owner.request, previous=owner.as_running))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
         own = held.get(arrival.request.container)
+        # Refused, a resize leaves the kubelet with the old size; a new container shares what there is.
         if own is not None and own.shares_cpus:
             return decision
         members = view.members[owner.container]
@@ -199,13 +202,15 @@ class PodDecisions:
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing.
 
-        Containers that share are kept or placed again together. A grant of the policy none has its pod's totals still.
+        Containers that share are kept or placed again together.
         """
+        # Under the policy none nothing was shared: such a grant, with its pod's totals, is placed as if it came now.
         late = [replace(g.request, previous=None) for g in held.grants if g.request.pod_totals is not None]
         kept = held
         for request in late:
             kept = kept.without(request.container)
         requests = (*late, *requests)
+        # Who shares shows with each container that comes, which a list placed at once cannot tell.
         one_by_one = any(request.pod_totals is not None or request.claim is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
         devices = {grant.container: grant.devices for grant in held.grants}
@@ -234,6 +239,7 @@ class PodDecisions:
                 replaced[request.container] = reasons.ADDED
             else:
                 previous = request.previous or Previous("", CpuSet(), devices=had)
+                # It runs: where its pod has no room for it, it shares the root by itself rather than be refused.
                 shared = self._each_of(held, (replace(request, pod_totals=None, previous=previous),))
                 held = shared.allocations
                 unplaced.update(shared.unplaced)
@@ -249,6 +255,7 @@ def _asked(arrival: Arrival) -> Request:
     if share.memory_bytes is None:
         return booked(request, mcpu, promised_bytes(request))
     is_with_another = any(its.memory_bytes is not None for its in arrival.shares.values())
+    # The pod's limit is promised once, and another container has that promise already.
     return booked(request, mcpu, 0 if is_with_another else share.memory_bytes)
 
 

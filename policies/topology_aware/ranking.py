@@ -65,7 +65,9 @@ def rank(context: PlacementContext, fixed: FixedScores, room: Room, lenient: Roo
     keys = PoolKeys(context, room, offers, fixed)
     heads = tuple(keys.head(pool) for pool in context.tree.pools)
     order = sorted(range(len(heads)), key=heads.__getitem__, reverse=True)
+    # Heads know CPUs alone: the best of them may have no room under a strict preference for memory.
     count = len(order) if _memory_decides(context) else min(MOST_SHOWN, len(order))
+    # Equal heads are not parted: only the rest of the key tells which of them is better.
     while count < len(order) and heads[order[count]] == heads[order[count - 1]]:
         count += 1
     keys.look_at(order[:count])
@@ -136,6 +138,7 @@ def _add_pod(context: PlacementContext, offers: Offers, keys: PoolKeys) -> None:
     load, demand = load_of(context.supply), context.demand
     busy = {i: load.after(i, demand.shared_mcpu or IDLE_MCPU, offers[i].sliced) for i in tied}
     for i in tied:
+        # Else a pod would be kept together where its containers have less CPU time than apart.
         if busy[i] < min(busy.values()) + FELT_MCPU:
             path = frozenset(context.tree.pools[i].path)
             keys[i] = keys[i]._replace(pod=sum(len(path.intersection(home)) - 1 for home in homes))

@@ -74,6 +74,7 @@ def better_places(
         return BetterPlaces()
     is_crowded = supply.tree.root.reserved and supply.reserved_free_mcpu() < 0
     kinds = (CpuKind.SHARED, CpuKind.RESERVED) if is_crowded else (CpuKind.SHARED,)
+    # One without a reservation is placed again by the check for room, with all that it asked for or not at all.
     sharers = [g for g in held.grants if g.kind in kinds and not g.is_overcommitted]
     waiting = [g for g in sharers if after is None or g.container > after]
     search = _Search(options, held, supply)
@@ -102,6 +103,7 @@ def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed
 
 def _with_moves(context: PlacementContext, held: Allocations, placed: Placed, after: Supply) -> Placed:
     most = context.options.moves_per_check
+    # While promises cannot be kept, zones grow, wherever their containers are.
     if context.own is not None or not most or not after.memory.holds:
         return placed
     effective = after.effective()
@@ -131,6 +133,7 @@ def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Itera
     for grant in compress(context.others, map(left.__contains__, map(_POOL, context.others))):
         if grant.kind is not CpuKind.SHARED or grant.container in moved:
             continue
+        # Without a limit it uses all that it finds: two CPUs or fewer are too few then.
         limit_mcpu = grant.request.cpu_limit_mcpu or 1000 * (FEW_CPUS + 1)
         is_wide = 1000 * left[grant.pool] >= limit_mcpu and not _lacks_cores(context, grant, after, new)
         if is_wide or grant.is_overcommitted:
@@ -217,6 +220,7 @@ class _Search:
         if target.index == here.index:
             return None
         memory = best.fixed.memory_in(best.index)
+        # A move must not make a third container move: with room as zones are, and its huge pages there.
         has_memory = memory.room == _HAS_MEMORY and memory.huge_pages == ON_ITS_NODES and memory.as_is
         if not has_memory or not best.keys[best.index].fits:
             return None

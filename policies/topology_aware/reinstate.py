@@ -85,6 +85,7 @@ class _Reinstatement:
         if problem:
             return reasons.illegal(problem)
         claim = grant.request.claim
+        # A CPU of its claim is online, or free, again: it is placed again to own it.
         if claim is not None and grant.owned and (back := self._left_of(claim, grant.container) - grant.owned):
             return claim_reasons.came_back(claim, back)
         grant = self._with_claims_counted(grant)
@@ -165,6 +166,7 @@ class _Reinstatement:
 
     def _left_of(self, claim: CpuClaim, container: ContainerKey) -> CpuSet:
         """Return those of the claim's CPUs that no other container owns, or owned before."""
+        # Also of grants that are not kept yet: else the claim would be placed again at each start, without these.
         others = reduce(or_, (g.owned.mask for g in self._saved.grants if g.container != container), 0)
         return CpuSet(available_part(self._tree, claim).mask & ~self._supply.owned & ~others)
 
@@ -211,6 +213,7 @@ class _Reinstatement:
             self._replaced.setdefault(grant.container, reason)
 
     def _share_root(self, request: Request, reason: Reason, devices: tuple[DeviceGrant, ...]) -> None:
+        # What runs is never refused, and an empty cpuset_cpus restricts nothing in CRI.
         if not self._supply.has_shared_cpus:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
@@ -229,6 +232,7 @@ class _Reinstatement:
     def _give_up_one(self) -> None:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
+        # Booked with nothing: what it asks for may not fit beside the shares that are granted.
         bare = replace(grant, kind=CpuKind.SHARED, exclusive=CpuSet(), isolated=CpuSet(), shared_mcpu=0, added=())
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)

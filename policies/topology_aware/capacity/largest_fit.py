@@ -39,6 +39,7 @@ def largest_fit(context: PlacementContext) -> LargestFit:
             nodes.append(NodeFit(node.id, stay[pool.index], move[pool.index]))
     policy = context.options.topology.policy
     fits = [(fit.cpus, fit.cpus_with_moves) for fit in nodes]
+    # Across NUMA nodes only where neither an option nor a topology policy refuses that.
     if not context.demand.single_node and policy is not TopologyPolicy.SINGLE_NUMA_NODE:
         fits.append((stay[0], move[0]))
     return LargestFit(

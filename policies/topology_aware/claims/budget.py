@@ -36,6 +36,7 @@ def paid_for(held: Allocations, request: Request) -> PaidRequest:
     claim, own, siblings = request.claim, held.get(request.container), siblings_of(held, request.container)
     theirs = next((g.request.claim for g in siblings if _has_claim_of_pod(g)), None)
     is_bounded = theirs is not None if claim is None else claim.by_pod and claim != theirs
+    # What it was granted stays through resizes and restarts; the pod's own resize takes it (``unpaid_claims``).
     is_placed = own is not None and own.request.claim == claim
     if not is_bounded or is_placed or not request.pod_request_mcpu or _shares_the_rest(request):
         return PaidRequest(request)
@@ -43,6 +44,7 @@ def paid_for(held: Allocations, request: Request) -> PaidRequest:
     others_mcpu = _booked_mcpu(grant for grant in siblings if not _gives_way(grant, request))
     if mcpu + others_mcpu <= request.pod_request_mcpu:
         return PaidRequest(request)
+    # The pod has paid for those CPUs: beside them it has nothing left for CPUs of this container alone.
     if theirs is not None:
         return PaidRequest(replace(request, claim=theirs), (reasons.of_pod(theirs, request.pod_request_mcpu),))
     why = (reasons.unpaid(claim, request.pod_request_mcpu, others_mcpu),) if claim is not None else ()

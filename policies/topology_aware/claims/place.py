@@ -20,6 +20,7 @@ from sysfs.cpuset import CpuSet
 
 def place_claimed(context: PlacementContext, claim: CpuClaim) -> Decision:
     """Return the grant of the claim's CPUs; of a container that has some of them already, of these."""
+    # While one of them is offline, a container that has the others keeps these rather than be refused.
     cpus = _held(context, claim) or claim.cpus
     refusal = _in_the_way(context, claim, cpus)
     if refusal is not None:

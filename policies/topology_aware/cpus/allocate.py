@@ -50,6 +50,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
         free = supply.free_isolated(pool.index) & reach & ~isolated
         # Real-time work shares no core while others are idle: its own, and idle ones, come first.
         idle = 0 if places else on_free_cores(context.tree, free | isolated) & free
+        # Limits guard what pools below owe to their sharers, none of which runs on isolated CPUs.
         unbounded = replace(near, limits=[more] * len(context.tree.pools))
         tries = (replace(unbounded, free=cpus) for cpus in dict.fromkeys((idle, free)) if cpus.bit_count() >= more)
         picks = (_pick_distributed(context, candidates, pool, more, places) for candidates in tries)
@@ -57,6 +58,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
             return None
         isolated |= found
     owned = ordinary | isolated
+    # A pick may miss one of the devices, and a strict preference wants a CPU near each.
     if context.is_bound and not is_near_each(context, reach, owned):
         return None
     picked = PickedCpus(owned, offer.keep, supply.owned, places, context.demand.priority)
@@ -71,6 +73,7 @@ def _pick_distributed(
     match context.demand.distribution:
         case CpuDistribution.ACROSS_CORES:
             candidates = replace(candidates, free=on_other_cores(context.tree, candidates.free, held))
+        # CPUs near devices lie where these are, whatever the distribution.
         case CpuDistribution.ACROSS_NUMA if not places:
             return pick_evenly(candidates, pool, count, held)
     return pick_near(candidates, pool, count, places, held) or _pick_beside(candidates, pool, count, held)
@@ -105,6 +108,7 @@ def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[
         return ()
     kept = [batch & offer.keep for batch in additions(context.request.previous)]
     came = (taken.exclusive | taken.isolated) & ~offer.keep
+    # The first batch is the size that it began with: ``Grant.added`` lists what came after.
     return tuple(CpuSet(batch) for batch in (*kept, came) if batch)[1:]
 
 

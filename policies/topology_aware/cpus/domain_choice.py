@@ -97,12 +97,14 @@ class Unbeaten:
         """Return every union of two choices but those that give no more than another that adds the same domains."""
         kept: dict[tuple[int, ...], list[Choice]] = {}
         for a in some:
+            # Half a search would prefer what it saw first: the caller takes the largest domains instead.
             if self._left < len(others):
                 self.are_too_many = True
                 return [NOTHING]
             self._left -= len(others)
             for b in others:
                 domains = a[0] + b[0], a[1] + b[1], a[2] + b[2]
+                # More than a choice adds that is known to give enough.
                 if domains > self._bound:
                     continue
                 union = Choice(*domains, a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] | b[6])

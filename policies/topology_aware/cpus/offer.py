@@ -101,6 +101,7 @@ def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offe
         previous, keep = retained(context, remaining.lenient, pool, reach)
     kept_isolated = keep & pool.isolated
     isolated = kept_isolated.bit_count()
+    # Isolated CPUs are all or none: to ordinary ones that it keeps no isolated ones are added.
     if demand.isolation is not Isolation.NO and keep == kept_isolated:
         missing = demand.whole - isolated
         if (pool.isolated & remaining.isolated & reach & ~keep).bit_count() >= missing:
@@ -135,6 +136,7 @@ def _hides_in(context: PlacementContext, pool: Pool, *, is_back: bool) -> bool:
     ``is_back``: the container was here. It stays unless it runs and asks for more.
     """
     own, mcpu = context.own, context.demand.shared_mcpu
+    # It did with the cores that were there: no reason to move it now.
     if is_back and (own is None or own.shared_mcpu >= mcpu):
         return True
     return 1000 * shared_cores(context, pool) >= mcpu

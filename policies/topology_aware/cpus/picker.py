@@ -73,6 +73,7 @@ def _pick_sizes(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) 
     Cores of one size are picked like CPUs, with limits that are multiples of the size.
     """
     taken = 0
+    # Cores of hybrid CPUs have one or two threads: large ones first, as small ones fill any rest.
     for size, cores in core_sizes(candidates.tree, candidates.free) if candidates.whole else ((1, candidates.free),):
         left = reduced(candidates.tree, candidates.limits, taken)
         part = replace(candidates, free=cores, limits=[n - n % size for n in left], near=candidates.near | taken)
@@ -114,6 +115,7 @@ def _domain_of(domain: Domain, pool: Pool) -> Domain:
 
 def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: int) -> int:
     give, free = tallies.give, domain.cpus & candidates.free
+    # Nothing to choose: no walk core by core.
     if free.bit_count() == count:
         return free
     if domain.level is Level.CORE:
@@ -123,6 +125,7 @@ def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: in
     # What lies near comes first, also where a domain elsewhere could give all.
     if candidates.near & domain.cpus and not any(leaf.is_near for leaf in alone):
         alone = []
+    # A walk domain by domain would use more packages, nodes and caches than necessary.
     if len(spread.leaves) > 1 and not alone:
         return sum(_pick(candidates, tallies, leaf, share) for leaf, share in spread.shares(count))
     taken = 0

@@ -22,11 +22,13 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
     if previous is None:
         return 0, 0
     home = context.tree.by_name.get(previous.pool)
+    # A pool that is gone, as after a hotplug, says nothing: its CPUs alone tell where it was.
     is_around = home is None or pool.index in context.tree.pools[home].path
     # One that was wider than its CPUs, and must be in one node by now.
     if not is_around and not (context.keeps and context.demand.single_node and not previous.owned.mask & ~pool.cpus):
         return 0, 0
     owned = _worth_keeping(context, previous)
+    # One that lost some of its CPUs moves anyway: in a wider pool the rest could tear it over two packages.
     if (home is None and not owned) or (previous.only_there and home not in (None, pool.index)):
         return 0, 0
     rank = pool.depth + 1
@@ -68,6 +70,7 @@ def _keepable(context: PlacementContext, pool: Pool, owned: int, reach: int) -> 
         return owned if free == owned else 0
     if free.bit_count() < count:
         return 0
+    # The oldest ones may be near one device alone, and a strict preference wants some near each.
     first = 0 if reach == ANYWHERE else _one_near_each(context, pool, free)
     return _oldest(context, pool, free, count, first if first.bit_count() <= count else 0)
 

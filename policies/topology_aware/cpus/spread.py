@@ -38,6 +38,7 @@ class Spread:
         self._top = top
         self._near = near
         self._near_domains = frozenset(_domains_with(top, near)) if near else frozenset[int]()
+        # Inside of one L3 cache, L2 clusters of several cores are the caches to stay within.
         lowest = Level.L3 if inner_domains(top, Level.L3) else Level.L2
         leaves: list[Leaf] = []
         self._all = self._held_in(leaves, top, lowest, (), (top.index, top.index, -1))
@@ -190,6 +191,7 @@ class Spread:
             start, missing = chosen.bit_length(), size - chosen.bit_count()
             if not missing:
                 yield chosen
+            # Not even the largest of those to come would be enough.
             elif total + sum(sorted(give[start:])[-missing:]) >= count:
                 for i in range(start, len(give) - missing + 1):
                     steps += 1

@@ -140,6 +140,7 @@ class PoolKeys(dict[int, Key]):
             offer.previous,
             int(self._context.demand.isolation is not Isolation.NO and offer.isolated > 0),
             self._fixed.affinity[i],
+            # Depth among pools that are near alone: of far ones memory and load decide first.
             round(hints + pool.depth / _LEVELS_IN_1, 6) if hints else 0.0,
             far,
         )
@@ -162,22 +163,24 @@ class PoolKeys(dict[int, Key]):
         packs, siblings = filling.strategy is PoolStrategy.PACK, self._siblings if offer.sliced else ()
         head = self.head(pool)
         return Key(
+            # Memory takes longer to look at than CPUs: heads are made without, and what it refuses shows here.
             *head._replace(fits=int(head.fits and _may_be_here(context, memory))),
             memory=memory.room,
             hugepages=memory.huge_pages,
             memory_suits=2 * memory.kinds + memory.holds_limit,
             # A container has a limit to burst to, or a level, or none of them.
             width=self._widths[i] or burst_rank(context.tree, pool, demand.burst_level),
+            # Of owners load decides later, in coarse steps (``quiet``); ``pack`` fills pools on purpose.
             crowded=0 if demand.whole or packs else -load.crowding(i),
             near_memory=0 - fixed.distance[i],  # no -0.0
             priority=self._priority[i],
             depth=pool.depth,
-            cpu_domains=0,
+            cpu_domains=0,  # takes a search: ``ranking`` adds it where all before is equal
             undisturbed=memory.as_is,
             cores=cores_score(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
             choice=filling.choice(pool, offer),
             squeezed=-self._squeezed(pool, offer.sliced) if offer.sliced else 0,
-            pod=0,
+            pod=0,  # likewise
             expected=min(demand.burst_mcpu, load.idle(i)),
             spares=-int(bool(pool.cpus & self._beside)),
             quiet=-_load_after(load, i, demand, offer),
@@ -191,6 +194,7 @@ class PoolKeys(dict[int, Key]):
         """Return what sharers here and above lose; what those above do is worked out once for all pools below."""
         place = pool.index, owned
         if place not in self._lost:
+            # Owned CPUs leave the shared sets of all pools above, too.
             above = self._squeezed(self._context.tree.pools[pool.parent], owned) if pool.parent >= 0 else 0
             supply, is_tight = self._context.supply, self._filling.is_tight
             self._lost[place] = above + supply.squeezed_here(pool.index, owned, with_unlimited=is_tight)
@@ -223,10 +227,12 @@ def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
     if not limit:
         return (0,) * len(pools)
     widths = [min(1000 * cpus.bit_count(), limit) for cpus in shared]
+    # A single reserved CPU makes a pool narrower: in full width all would go to the other one, before load counts.
     wide = [pool for pool, width in zip(pools, widths, strict=True) if 8 * width >= 7 * limit]
     most: dict[int, int] = {}  # by depth
     for pool in wide:
         most[pool.depth] = max(most.get(pool.depth, 0), load.idle(pool.index))
+    # Narrow by reserved CPUs or as it was built: else such pools idle while all limits book the wide ones up.
     unowned = (pool for pool in pools if shared[pool.index] == pool.sharable and pool.depth in most)
     for pool in (*wide, *(pool for pool in unowned if load.idle(pool.index) >= most[pool.depth])):
         widths[pool.index] = limit
@@ -272,6 +278,7 @@ def burst_rank(tree: PoolTree, pool: Pool, burst_level: BurstLevel | None) -> in
     if burst_level is None:
         return 0
     wanted, widest = _LEVELS[burst_level], _OF_KIND[pool.kind]
+    # Levels left out as only children belong to the pool that has their CPUs.
     narrowest = _OF_KIND[tree.pools[pool.children[0]].kind] - 1 if pool.children else Level.L3
     if wanted < widest:
         return wanted - widest

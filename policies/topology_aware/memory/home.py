@@ -86,6 +86,7 @@ class HomeSearch:
     def home(self, local: LocalMemory) -> Home:
         """Return the home zone with this memory at its CPUs."""
         nodes, request, absent, strict = self._nodes, self._request, self._absent, self._strict
+        # Another allocator chose memory with the CPUs; nodes that are gone since count for nothing.
         if request.claim is not None and request.claim.mems.mask & nodes.every:
             local = replace(local, mems=request.claim.mems.mask & nodes.every)
         in_pool = bool(local.mems & self._mask) and all(local.mems & kind for kind in self._needed)
@@ -122,6 +123,7 @@ def _of_wanted_kinds(nodes: MemoryNodes, mems: int, request: Request, spread: in
 
 def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:
     """Return normal memory for a zone without any: of the wanted kinds, else of another; None = not allowed."""
+    # The kernel's own allocations for a container cannot lie in ZONE_MOVABLE (admin-guide/mm/memory-hotplug.rst).
     if zone & nodes.normal or not nodes.normal:
         return 0
     if wanted & nodes.normal:
@@ -225,6 +227,7 @@ def home_zone(supply: Supply, grant: Grant, home: Home | None = None) -> int:
         return 0
     home = home or home_of_grant(supply, grant)
     only_owned = bool(grant.owned) and not grant.shared_mcpu
+    # Of equally near nodes beyond its pool those that it has come first: no page moves to be as near.
     home = with_enough(supply.memory, home, grant.request, only_owned=only_owned, held=grant.mems.mask)
     zone = cold_start(supply.memory.nodes, home, grant.request).zone if grant.is_cold else home.zone
     return zone | spread_nodes(supply.memory, grant.request)

@@ -146,12 +146,13 @@ def plan_memory(
     """Plan the zone at these CPUs' memory, beside ``others``. Return a Reason if a strict preference cannot be met.
 
     ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened if needed, so
-    that none of its pages moves. A cold start that is over does not begin again.
+    that none of its pages moves.
     """
     account = supply.memory
     if request.preferences.preserve_memory or not account.nodes.every:
         return MemoryPlan(NodeSet())
     home = home_of(supply.tree.machine, account.nodes, local, request)
+    # Strict kinds that this machine lacks, or has as movable memory alone: no widening helps.
     if home.refused:
         return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
@@ -168,6 +169,7 @@ def plan_memory(
     if home.added_normal and request.preferences.memory_kinds:
         why = (*why, reasons.normal_added(home.added_normal))
     cold = cold_start(account.nodes, home, request)
+    # A running container that has DRAM has pages there: its cold start is over and does not begin again.
     if cold.zone and not context.held & account.nodes.dram:
         plan = _planned(context, cold.zone, account.nodes.pmem & widest_zone(account.nodes, request) | cold.zone)
         if plan is not None:
@@ -209,6 +211,7 @@ def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None
         return MemoryPlan(NodeSet(zone))
     if not context.account.could_take(most | zone, wanted):
         return None
+    # The one that is placed has no pages yet, so that it widens before its equals.
     mine = Promise(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
     zones = dict(widened(nodes, {**context.account.promises, mine.container: mine}))
     mems = zones.pop(request.container, zone)
@@ -254,6 +257,7 @@ def with_memory(context: PlacementContext, grant: Grant, moved: tuple[Grant, ...
     changed = {g.container: g for g in (*moved, *memory.widened)}
     others = tuple(changed[key] for key in sorted(changed))
     held = NodeSet() if own is None else own.spill
+    # With a limit it stays in its zone; to what it could spill before it had one, it may have pages there.
     if context.request.memory_limit_bytes is not None and not held:
         return Placed(grant, moved=others, reasons=memory.reasons)
     grant = spilling(nodes, grant, context.options, held)

@@ -24,6 +24,7 @@ def spill_of(nodes: MemoryNodes, grant: Grant, options: TopologyAwareOptions) ->
         return NodeSet()
     kinds = grant.request.preferences.memory_kinds
     every = nodes.of_kinds(kinds) if kinds else default_kinds_of(nodes, nodes.every)
+    # A cold start withholds DRAM: the kernel would take it before PMEM, which is farther.
     every = (every & ~nodes.dram if grant.is_cold else every) | grant.mems.mask & nodes.every
     return NodeSet(every) if every.bit_count() > 1 else NodeSet()
 

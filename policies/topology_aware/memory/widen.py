@@ -28,6 +28,7 @@ def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Map
     tolerated: frozenset[int] = frozenset()
     while overflow := first_overflow(nodes, now.sums(), tolerated):
         widenings = _widenings(nodes, now, overflow)
+        # No widening removes this one: it is left, so that others still get room and the loop ends.
         if not widenings:
             tolerated |= {overflow.zone}
         for promise, zone in widenings:
@@ -75,6 +76,7 @@ def _widenings(nodes: MemoryNodes, promises: _PromisesByZone, overflow: Overflow
     widenings: list[tuple[Promise, int]] = []
     left = overflow.excess_bytes
     free: dict[int, Mapping[int, int]] = {}  # what is left to each class once the lower ones have made room
+    # Guaranteed containers widen only where those below them cannot make enough room.
     for ceiling in _CEILINGS:
         for extra in _EXTRA_KINDS:
             staying = []

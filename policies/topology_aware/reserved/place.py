@@ -20,6 +20,7 @@ def overflowed(context: PlacementContext, place: Place) -> Placed | None:
     ``place`` finds it. A container that asks for no CPU time takes none from the others there.
     """
     supply, wanted_mcpu = context.supply, context.demand.reserved_mcpu
+    # With no CPU reserved these containers share the root already; without a request there is nothing to overbook.
     if not context.tree.root.reserved or not wanted_mcpu or wanted_mcpu <= supply.reserved_free_mcpu():
         return None
     demand = off_reserved(context.request, context.options, context.tree.threads_per_core)
@@ -27,6 +28,7 @@ def overflowed(context: PlacementContext, place: Place) -> Placed | None:
     if isinstance(placement, Rejected):
         return None
     why = reasons.reserved_full(CpuSet(context.tree.root.reserved), wanted_mcpu, supply.reserved_mcpu)
+    # Marks it as overflowed (``has_overflowed``): the slow check, and others that need room, send it back.
     grant = replace(placement.grant, reserved_mcpu=wanted_mcpu)
     return replace(placement, grant=grant, reasons=(why, *placement.reasons))
 

@@ -33,12 +33,14 @@ class AffinityMatches:
         keys = [(affinity.scope, affinity.match) for affinity in affinities]
         last = {key: self._last.get(key, _NONE) for key in keys}
         now: dict[_Scoped, tuple[tuple[Grant, ...], _Counts]] = {}
+        # Affinities that were counted for the same grants are brought up to date by one comparison.
         for group in gathered((id(grants), key) for key, (grants, _) in last.items()).values():
             gone, come = changes_between(last[group[0]][0], others)
             fewer, more = self._counted(group, gone), self._counted(group, come)
             for key, less, plus in zip(group, fewer, more, strict=True):
                 now[key] = others, _changed(last[key][1], less, plus)
         kept = [each for each in self._last.items() if each[0] not in now][: max(0, MOST_KEPT - len(now))]
+        # One assignment of a new dictionary: another thread may be looking at the one before.
         self._last = now | dict(kept)
         return [now[key][1] for key in keys]
 

@@ -116,6 +116,7 @@ def _with_kept(context: PlacementContext) -> PlacementContext:
     supply, request, own = context.supply, context.request, context.own
     if not context.demand.whole or context.asks_for_devices or request.claim is not None:
         return context
+    # CPUs that it owns are not taken from it by an option that came later, nor by a device that became free.
     its = own.owned.mask if own is not None else 0
     its |= request.previous.owned.mask if request.previous is not None else 0
     ownable = supply.shared[0] & ~supply.withheld & ~its
@@ -168,6 +169,7 @@ def near(request: Request, places: tuple[DeviceLocality, ...]) -> Request:
         return request
     names = {place.source for place in places}
     devices = {device for place in places for device in (place.source, *place.devices)}
+    # A device that has several names counts once: else it would weigh twice against the others.
     others = (h for h in request.localities if not (h.devices and devices.issuperset(h.devices)))
     found = (*(place for place in others if place.source not in names), *places)
     return request if found == request.localities else replace(request, localities=found)

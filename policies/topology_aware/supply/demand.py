@@ -79,9 +79,11 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
     ``threads_per_core`` is the most threads that a core of the machine has.
     """
     preferences = request.preferences
+    # A best-effort pod requests nothing, whatever the shares of its container say.
     mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
     if preferences.preserve_cpu:
         return Demand(CpuKind.PRESERVE)
+    # Before namespaces, annotations and options: none of them changes a claim (docs/placement.md, Decided elsewhere).
     if request.claim is not None:
         return Demand(CpuKind.SHARED, whole=len(request.claim.cpus))
     reserved = preferences.prefer_reserved
@@ -100,6 +102,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         shared_mcpu=mcpu - 1000 * asked,
         isolation=_isolation(request, options) if whole else Isolation.NO,
         levels_up=0 if whole else preferences.levels_up,
+        # With CPUs of its own the width of a shared set is nothing to it; a limit would draw it to a wide pool.
         burst_mcpu=(request.cpu_limit_mcpu or 0) if qos is QosClass.BURSTABLE and not whole else 0,
         conflict=_conflict(request, mcpu, reserved=False),
         burst_level=None if whole or qos is QosClass.GUARANTEED else _burst_level(request, options),
@@ -116,6 +119,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
 
 def off_reserved(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
     """Return the demand of a container that belongs on the reserved CPUs, for shared ones: it owns none of these."""
+    # Strict isolation beside reserved CPUs is refused before (``Demand.conflict``): it decides nothing here.
     preferences = replace(request.preferences, prefer_reserved=False, prefer_shared=True, require_isolated=False)
     return demand_of(replace(request, preferences=preferences), options, threads_per_core)
 
@@ -176,6 +180,7 @@ def sharing_rule(request: Request, options: TopologyAwareOptions) -> SharingRule
         return None
     if request.pod.qos is not QosClass.GUARANTEED:
         return SharingRule.QOS
+    # Isolated CPUs are never shared: an annotation that prefers them asks for CPUs to own.
     return SharingRule.OPTION if options.prefer_shared and preferences.prefer_isolated is not True else None
 
 
@@ -186,5 +191,6 @@ def _isolation(request: Request, options: TopologyAwareOptions) -> Isolation:
         return Isolation.REQUIRE
     if preferences.prefer_isolated is not None:
         return Isolation.PREFER if preferences.prefer_isolated else Isolation.NO
+    # The kernel balances no load between isolated CPUs (isolcpus=): on one alone that costs nothing.
     exactly_one = request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu == 1000
     return Isolation.PREFER if options.prefer_isolated and exactly_one else Isolation.NO

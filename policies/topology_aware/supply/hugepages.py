@@ -76,6 +76,7 @@ def huge_page_account(machine: Machine, nodes: MemoryNodes) -> HugePageAccount:
     found: dict[int, dict[int, int]] = {}
     for node in machine.nodes:
         for pages in node.huge_pages:
+            # Nodes without pages of this size too, with none: layouts have an entry for each node of a zone.
             found.setdefault(pages.page_bytes, dict.fromkeys(nodes.capacity_bytes, 0))[node.id] = pages.total_bytes
     pools = {size: replace(nodes, capacity_bytes=MappingProxyType(found[size])) for size in sorted(found)}
     return HugePageAccount(MappingProxyType(pools))

@@ -58,6 +58,7 @@ def load_of(supply: Supply) -> Load:
     for pool in reversed(pools):
         i, up = pool.index, pool.parent
         own[i] += supply.granted_mcpu[i]
+        # They run on the next wider set that has CPUs (``Supply.effective``).
         if up >= 0 and not cpus[i]:
             own[up] += own[i]
             own[i] = 0

@@ -77,6 +77,7 @@ class MachineDevices:
         if nodes is None:
             return None
         here = (mask for node, mask in zip(self.nodes, self.masks, strict=True) if nodes >> node.id & 1)
+        # A device on a node that the machine does not have is near none and far from none: it counts everywhere.
         return ~self._every | reduce(or_, here, 0)
 
     def nodes_at(self, device: DeviceKey) -> int:
@@ -145,6 +146,7 @@ def accelerators_of(
     Only where their node has CPUs.
     """
     devices = tuple(devices)
+    # What the inventory lists is judged by that, its health included, not a second time by its PCI class.
     listed = {address_in(device.path.bus) for device in devices}
     kinds = [(d.numa, frozenset(identities_of(d))) for d in devices if d.kind in _KINDS and d.is_healthy]
     by_class = [device for device in machine.devices if is_accelerator(device) and device.address not in listed]

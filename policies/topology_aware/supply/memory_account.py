@@ -105,6 +105,7 @@ class MemoryLayouts:
         if before == promises:
             return packing
         found = _changed(packing, before, promises)
+        # The last layout that held stays the one to start from: a layout that failed is not complete.
         if found is None:
             self._failed[view] = promises
         else:
@@ -116,6 +117,7 @@ class MemoryLayouts:
         beside, free = self._free
         if beside is not promises:
             free = estimated_free(self._nodes, promises)
+            # One assignment: a thread that asks meanwhile sees a pair that belongs together.
             self._free = promises, free
         return free
 
@@ -125,6 +127,7 @@ def _changed(packing: Packing, before: Promises, promises: Promises) -> Packing 
     old, new, result = dict(before), dict(promises), packing.copy()
     changed = sorted(zone for zone, _ in old.items() ^ new.items())
     by_zone = {zone: new.get(zone, 0) - old.get(zone, 0) for zone in changed}
+    # Removed first: what is added may need that room.
     for zone, more in by_zone.items():
         if more < 0:
             result.remove(zone, -more)
@@ -168,6 +171,7 @@ class MemoryAccount:
             return self if huge_pages is self.huge_pages else replace(self, huge_pages=huge_pages)
         standing = dict(self.promises)
         for promise, amount in counted:
+            # Releases come first in the list: a promise that changes is released and made under one key.
             if amount > 0:
                 standing[promise.container] = promise
             else:
@@ -229,6 +233,7 @@ def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[
     free = dict(nodes.capacity_bytes)
     local = nodes.local
     for zone, left in promises:
+        # The kernel allocates on the node of the CPU first: nodes without CPUs fill up after the others.
         for tier in (zone & local, zone & ~local):
             if not tier or not left:
                 continue

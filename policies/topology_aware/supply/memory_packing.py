@@ -189,6 +189,7 @@ def first_overflow(
             continue
         union = packing.reach(zone)
         if union in tolerated:
+            # What was never laid out takes no room from the unions after this one.
             dropped += left
             continue
         return Overflow(union, max(left, promised_inside(promises, union) - nodes.capacity(union) - dropped))

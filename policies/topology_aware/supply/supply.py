@@ -86,6 +86,7 @@ class Supply:
         for grant in come:
             sums.book(grant, 1)
         shared = self.shared
+        # Sharers take no CPU from a set: most changes keep all of them.
         if sums.owned != self.owned:
             shared = tuple(p.sharable & ~sums.owned for p in tree.pools)
         return Supply(
@@ -115,6 +116,7 @@ class Supply:
         """Return per pool what its sharers run on: its shared set, the nearest non-empty one above, or reserved."""
         result: list[int] = []
         for pool, own in zip(self.tree.pools, self.shared, strict=True):
+            # An empty cpuset_cpus is "not specified" in CRI, and no restriction: sharers need some set that has CPUs.
             inherited = result[pool.parent] if pool.parent >= 0 else self.tree.root.reserved
             result.append(own or inherited)
         return tuple(result)
@@ -165,6 +167,7 @@ class _Sums:
     def book(self, grant: Grant, sign: int) -> None:
         """Count a grant that is taken (1) or released (-1)."""
         kind = grant.kind
+        # Its cpuset is not read from the grant: CPUs that it brought are withheld (``Allocations.withheld``).
         if kind is CpuKind.PRESERVE:
             return
         if kind is CpuKind.RESERVED:
@@ -258,6 +261,7 @@ def room_of(supply: Supply, *, keep_busy: bool) -> Room:
     """Return what can be given. ``keep_busy``: pools keep a CPU also for containers booked with no CPU time."""
     pools, granted = supply.tree.pools, supply.granted_mcpu
     keep = [1 if keep_busy and n else 0 for n in supply.unbooked_sharers]
+    # Also where busy pools may be emptied: with no CPU reserved, some container has nowhere else to run.
     if supply.needs_root_cpu:
         keep[0] = 1
     free: list[int] = []
@@ -266,6 +270,7 @@ def room_of(supply: Supply, *, keep_busy: bool) -> Room:
         left = 1000 * cpus - granted[pool.index]
         whole = cpus - kept
         up = pool.parent
+        # A wider pool may have granted what this one still has free.
         free.append(left if up < 0 else min(left, free[up]))
         spare.append(whole if up < 0 else min(whole, spare[up]))
     inner, give = givable(supply, supply.granted_mcpu, keep)
@@ -277,11 +282,14 @@ def givable(supply: Supply, granted_mcpu: Iterable[int], keep: list[int]) -> tup
     pools, shared = supply.tree.pools, supply.shared
     granted = list(granted_mcpu)
     inner, give = [0] * len(pools), [0] * len(pools)
+    # Withheld CPUs are in the cpuset of a container that is left alone: they can be shared, not owned.
     ownable = ~(supply.owned | supply.withheld)
+    # Children first: what they can give is part of what their parent can.
     for pool in reversed(pools):
         i = pool.index
         if pool.loose:
             inner[i] += (pool.loose & ownable).bit_count()
+        # A fraction keeps a whole CPU: no part of one can be owned.
         needed = max(-(-granted[i] // 1000), keep[i])
         given = give[i] = max(0, min(inner[i], shared[i].bit_count() - needed))
         if pool.parent >= 0:
