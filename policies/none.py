@@ -20,6 +20,7 @@ class NonePolicy(Policy):
         """Place every container with an empty grant."""
         own = held.get(request.container)
         runs = request.previous is not None and request.previous.is_running
+        # It has them open; another attempt is given its devices by the kubelet again.
         devices = own.devices if own is not None and runs else ()
         return Placed(_grant(request, devices), _UNTOUCHED, reasons=(_NOT_MANAGED,))
 

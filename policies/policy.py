@@ -81,6 +81,7 @@ class Policy(ABC):
         """
         before = self.devices
         if devices is None or (devices == before and (devices is before or devices.statements == before.statements)):
+            # The same object: what was made of it is kept by identity (``like``).
             devices = before
         if devices is before and options == self._bound_options:
             return self

@@ -49,11 +49,7 @@ class Domains:
 
 
 def build_domains(machine: Machine) -> Domains:
-    """Nest the domains of the machine.
-
-    NUMA nodes beat the packages and dies that they stick out of: virtual machines have a package for each CPU, and a
-    container's memory is in its nodes.
-    """
+    """Nest the domains of the machine; NUMA nodes beat the packages and dies that they stick out of."""
     notes: list[str] = []
     children: list[Domain] = []
     indexes = count(1)
@@ -63,6 +59,7 @@ def build_domains(machine: Machine) -> Domains:
             levels, note = _levels_of(machine, package)
             notes += note
             children.append(_grow(package.id, Level.PACKAGE, (package.id, package.cpus.mask), levels, indexes))
+    # Virtual machines have a package for each CPU, and a container's memory is in its nodes.
     if sticking_out:
         cpus = sum(package.cpus.mask for package in sticking_out)
         levels, _ = _nesting_levels(_candidates(machine, cpus, Level.NODE), cpus)
@@ -104,6 +101,7 @@ def _levels_of(machine: Machine, package: Package) -> tuple[Levels, list[str]]:
     if (node := strays.get(Level.NODE)) is None:
         return levels, []
     omitted = "NUMA nodes"
+    # A container's memory is in its nodes, so that dies give way to several of them.
     if sum(node.cpus.mask & cpus != 0 for node in machine.nodes) > 1:
         omitted = "dies"
         levels, _ = _nesting_levels(_candidates(machine, cpus, Level.NODE), cpus)

@@ -53,10 +53,12 @@ def speeds_of(machine: Machine) -> Speeds:
         slow, fast = slow | low, fast | high
         for package in machine.packages:
             group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
+            # Negative, as ``_split`` takes the largest value for the worst.
             low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz})
             slow, fast = slow | low, fast | high
             low, high = _split({c.id: n for c in group if (n := _energy_preference(c.energy_preference)) is not None})
             saving, performance = saving | low, performance | high
+    # An efficiency core is slow whatever its preference is: that compares it with cores of its kind.
     high = (fast | performance) & ~efficient
     low = (slow | saving | efficient) & ~high
     return Speeds(high, machine.online.mask & ~high & ~low, low, fast, efficient)

@@ -106,6 +106,7 @@ def _balanced(context: PlacementContext, pool: Pool, offer: Offer) -> int:
         (weights.get("cpu", 0), cpu, 1000 * pool.sharable.bit_count()),
         (weights.get("memory", 0), memory, nodes.capacity(pool.mems)),
     )
+    # Weights may all be 0, and a pool without memory has no share left of it.
     total = sum(weight for weight, _, whole in parts if whole)
     return round(sum(1000 * weight * left / whole for weight, left, whole in parts if whole) / total) if total else 0
 

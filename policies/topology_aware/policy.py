@@ -70,6 +70,7 @@ class TopologyAware(Policy):
         self._shape = (self.available, self.reserved, options.l3_pools)
         pools = devices_here = None
         if like is not None:
+            # Other options shape no pool: a reload need not build the tree again.
             pools = like._decisions.empty if like._shape == self._shape else None
             devices_here = like._decisions.devices if like.known is self.known else None
         pools = pools or empty_supply(build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools]), 0)

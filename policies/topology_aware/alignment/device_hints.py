@@ -171,6 +171,7 @@ class _Offer:
         """Return the sets of nodes. Raises DemandError."""
         if not self._is_met(None):
             return ()
+        # Where no device names a node there is no preference, as in the kubelet's device manager.
         if not any(any(self._on_nodes(kind)[0]) for kind in self.wanted):
             return None
         nodes, held = self._node.nodes, self._held
@@ -186,5 +187,6 @@ class _Offer:
         amounts = [Amount(alone, 1)]
         if not any(alone):
             counts = [(*self._on_nodes(kind), wanted) for kind, wanted in self.wanted.items()]
+            # Devices of which no node is known serve every set.
             amounts = [Amount(on, wanted - others) for on, others, wanted in counts if wanted > others]
         return sets_with_enough(nodes, amounts, amounts)

@@ -99,6 +99,7 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
         return
     nodes = cpu_nodes(context.tree.machine)
     moved = room_of(with_shares_in_root(context).supply, keep_busy=False)
+    # The merge takes the lowest of equal sets: in one list owners would go to the first nodes and make sharers move.
     rooms = (room_of(context.supply, keep_busy=True), moved)
     words = f"{plural(asked.whole, 'CPU')} to own"
     for free, capacity, kind in _kinds(context):
@@ -111,6 +112,7 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
                 continue
             known.append((gives, most >= asked.whole))
             found = sets_with_enough(nodes, [Amount(gives, asked.whole)], [Amount(has, asked.whole)])
+            # Nodes may have enough together while wider pools keep some of these CPUs for their own shares.
             hints = found if most >= asked.whole else ()
             yield ResourceHints("cpu", hints, words + kind, free_text(nodes, gives), "cpu_request_mcpu")
 
@@ -157,6 +159,7 @@ def _given(context: PlacementContext, room: Room, node: NumaNode, free: int) -> 
     """Return how many of the free CPUs a node can give, where some of its shares stay."""
     count = (node.cpus.mask & free).bit_count()
     pool = context.tree.by_hardware.get(node.cpus.mask)
+    # Shares run on no isolated CPU, so that what a pool owes to them does not bound these.
     is_isolated = bool(node.cpus.mask & free & context.tree.root.isolated)
     return count if pool is None or is_isolated else min(count, room.give[pool])
 
@@ -193,6 +196,7 @@ def _tried_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Aske
     zones = unions(places)
     pages = [account.huge_pages.layout((each,)) for each in asked.huge_pages]
     has = [_has(account, asked, zone) for zone in zones]
+    # Promises to containers that are not Guaranteed can go elsewhere (docs/adr/0013-topology-hints.md).
     packing = account.layouts.of("yielding", account.yielding)
 
     def fits(index: int) -> bool:

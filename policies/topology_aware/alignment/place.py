@@ -82,6 +82,7 @@ def place_running(context: PlacementContext, place: Place) -> Decision:
 
 def _keeping(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementContext]:
     yield replace(context, keeps=True)
+    # A shrink is neither refused nor moved: strictness that it does not meet came after its CPUs.
     if context.runs and context.demand.asked <= len(owned):
         demand = replace(context.demand, single_node=False, strict_locality=False, strict_threads=False)
         yield replace(context, keeps=True, demand=demand)
@@ -93,6 +94,7 @@ def _moving(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementConte
     lost = replace(context, request=replace(context.request, previous=previous.of_devices if previous else None))
     if context.runs:
         cpus = sum(node.cpus.mask for node in context.tree.machine.nodes if node.cpus & owned)
+        # Shared CPUs have no hints, so that they hold no growth back: they may be beyond its nodes.
         yield replace(lost, within=cpus, demand=replace(context.demand, shares_within=False))
     if not (context.runs and context.demand.single_node):
         yield lost
@@ -121,6 +123,7 @@ def _place_as_before(context: PlacementContext, rules: TopologyOptions, place: P
     decision = _place_within(context, earlier, place)
     if isinstance(decision, Placed):
         return _with_reasons(decision, reasons.kept(earlier, of_pod=of_pod))
+    # An attempt without a grant holds nothing on its earlier nodes: where these are full, its hints decide again.
     must_stay = earlier.is_strict and (of_pod or context.own is not None)
     return _outside(context, rules, earlier, decision) if must_stay else None
 
@@ -141,6 +144,7 @@ def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Plac
         return _with_reasons(decision, *why)
     if found.alignment.is_strict:
         return _outside(context, rules, found.alignment, decision)
+    # ``best-effort`` prefers its nodes, and refuses nothing.
     anywhere = place(_within(context, None))
     return _with_reasons(anywhere, *why, reasons.beyond(found.alignment, decision.reason, shares=False))
 
@@ -193,6 +197,7 @@ def _with_reasons(decision: Decision, *why: Reason) -> Decision:
 
 def _outside(context: PlacementContext, rules: TopologyOptions, alignment: Alignment, refused: Rejected) -> Rejected:
     """Return the refusal of a container that may own CPUs of these nodes alone, with what is free there."""
+    # A container is never refused for shared CPUs alone: what refuses it then is another rule, with its own words.
     if refused.reason.code == ReasonCode.STRICT_TOPOLOGY or not context.demand.whole:
         return refused
     why = refused.reason.text
@@ -210,6 +215,7 @@ def _earlier(context: PlacementContext, rules: TopologyOptions) -> tuple[Alignme
                 return replace(its, is_strict=rules.policy in _STRICT), True
     own = context.own.request.alignment if context.own is not None else None
     previous = context.request.previous
+    # How strictly follows the policy of now; a changed option moves no container (docs/placement.md, Topology hints).
     its = own or (previous.alignment if previous is not None else None) or _of_cpus(context)
     return (None if its is None else replace(its, is_strict=rules.policy in _STRICT)), False
 
@@ -235,6 +241,7 @@ def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
     asked = asked_of(context, is_of_pod=rules.scope is TopologyScope.POD)
     others = (*memory_hints(context, asked), *device_hints(context, asked))
     merges = (_merge_with(context, rules, (*cpus, *others)) for cpus in _cpus(context, asked, shares=bool(others)))
+    # Ways with less are merged only where not all resources prefer the one before.
     for found in merges:
         if found.merged.preferred:
             break
@@ -244,6 +251,7 @@ def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
 def _cpus(context: PlacementContext, asked: Asked, *, shares: bool) -> Iterator[tuple[ResourceHints, ...]]:
     """Yield the hints for CPUs by kind; ``shares``: CPUs to share count beside the hints of others."""
     if not asked.whole:
+        # The kubelet has no hints for shared CPUs: where they leave no nodes, they count for nothing.
         if shares:
             yield (share_hints(context),)
         yield ()

@@ -8,6 +8,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 def pool_views(supply: Supply) -> tuple[PoolView, ...]:
     """Return every pool with what is left in it, parents before children."""
+    # What a container finds without taking the last CPU of sharers without a request.
     room = room_of(supply, keep_busy=True)
     pools, memory = supply.tree.pools, supply.memory
     return tuple(

@@ -47,9 +47,11 @@ def _distance(nodes: Sequence[NumaNode]) -> int:
 def _parts(candidates: CandidateCpus, pool: Pool, count: int, held: int, nodes: Sequence[NumaNode]) -> int:
     step = candidates.tree.threads_per_core if candidates.whole else 1
     steps, odd = divmod(count + held.bit_count(), step)
+    # CPUs that it keeps on other nodes leave no even parts here.
     if odd or held & ~sum(node.cpus.mask for node in nodes) or steps < len(nodes):
         return 0
     least, more = divmod(steps, len(nodes))
+    # The larger parts, by a CPU or a core, lie where most is left.
     fullest = sorted(nodes, key=lambda n: (-(n.cpus.mask & (candidates.free | held)).bit_count(), n.id))
     taken = 0
     for place, node in enumerate(fullest):

@@ -169,6 +169,7 @@ def _candidates(
     gpus = {p.device.key: name for name, p in pieces.items() if p.device is not None and not p.vf}
     links = held.node.allocator.links
     is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
+    # Links tell of whole GPUs: with a VF or part among the candidates they leave some out.
     if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
         return Candidates(inside, _left_to_pod(held, inside)[: amount.count], amount.count)
     asked = DeviceAsk(requests=((WHOLE_GPUS[0], amount.count),))

@@ -170,6 +170,7 @@ def with_claims_counted(
         others = () if here is None else tuple(rivals(allocator, here, claims, pod, groups=False))
         if others:
             found[device] = others
+        # As one that others chose it stays counted while it runs, and is not chosen for it again.
         kept.append(replace(device, is_given=True) if others and not device.cost_name else device)
     return tuple(kept), found
 
@@ -182,6 +183,7 @@ def rivals(
     Either has the device alone, or its PCIe as against other pods. Shares stand beside each other up to a whole device;
     where they are more, all of them are meant. ``groups``: claims of other devices on the PCIe count, too.
     """
+    # Their plugin lets containers share the device on purpose (time slicing, MPS).
     claims = [claim for claim in claims if claim.is_here and not (device.is_shared and claim.device.is_shared)]
     here = next((found for found in allocator.inventory.devices if found.key == device.key), None)
     if here is None:
@@ -193,6 +195,7 @@ def rivals(
     is_full = _is_over(here, [device, *(claim.device for claim in claims if claim.device.key == device.key)])
     for claim in claims:
         policies = (device.exclusive, claim.device.exclusive)
+        # PCIeLevel is about other pods: in Koordinator the annotation, and the devices, are the pod's.
         is_apart = ExclusivePolicy.PCIE_LEVEL in policies and claim.pod_uid != pod
         if claim.device.key == device.key:
             is_same_vf = bool(device.vf) and claim.device.vf == device.vf

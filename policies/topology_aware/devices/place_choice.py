@@ -123,6 +123,7 @@ class PlaceSearch:
         only: Mapping[DeviceKey, str] = {grant.key: grant.vf for grant in earlier}
         within = self._node.within(nodes)
         answer = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only).run()
+        # Among these alone the answer has to be all of them: the container may ask for fewer now.
         is_same = isinstance(answer, DeviceAllocation) and set(answer.grants) == set(earlier)
         return answer if isinstance(answer, DeviceAllocation) and is_same else None
 
@@ -189,10 +190,12 @@ class PlaceSearch:
             )
             for shortage, apart, nodes in sorted(sets):
                 key = shortage, apart
+                # In order of what they lack: once one has served, those that lack more are no better.
                 if tried == MOST_SETS or (best is not None and key > best[0]) or (size == width and key >= found):
                     break
                 tried += 1
                 answer = self._attempt(nodes)[1]
+                # Partition, closeness and links count before room (docs/adr/0016-device-allocation.md).
                 if isinstance(answer, DeviceAllocation) and _rank(answer) <= _rank(first):
                     spread = (*self._spread(answer), nodes)
                     best = (key, spread, answer) if best is None or (key, spread) < best[:2] else best

@@ -80,6 +80,7 @@ class DeviceStep:
     def _choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Choose from each source; where they are apart, on one NUMA node that has all of them, if there is one."""
         chosen = self._of_sources(context)
+        # Devices from before stay where they are, apart or not: another choice would lose them.
         if isinstance(chosen, Rejected) or earlier_devices(context) or self._held.left_to_pod:
             return chosen
         for nodes in self._common_nodes(context, chosen.devices):
@@ -118,6 +119,7 @@ class DeviceStep:
             return first
         search = self._search
         if search is not None and first.devices:
+            # One GPU may be listed by cost files and by the inventory: chosen by one name it is not free by the other.
             search = PlaceSearch(self._beside(first.devices), context.request.preferences.devices)
         then = search.choose(context) if search is not None else ChosenDevices()
         if isinstance(then, Rejected):
@@ -177,6 +179,7 @@ def at_devices_of_now(context: PlacementContext, *, is_chosen: bool) -> Placemen
     if previous is None or context.runs or not previous.pool:
         return context
     places, given = (previous.near, ()) if own is None else (own.request.localities, own.request.given)
+    # Where it was is not known: that is no proof that a device is elsewhere now.
     if places is None:
         return context
     devices = previous.devices if own is None else own.devices

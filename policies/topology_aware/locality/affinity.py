@@ -57,6 +57,7 @@ def affinity_scores(
             weights.add(tree.named(grant.pool).index, [(_bounded(affinity), mask >> i & 1)])
     for counts, weight in _of_others(supply, request, its_pod):
         weights.add_to_each(counts, weight)
+    # ``kubectl debug`` adds such a container, which CRI does not mark: it belongs beside what it is to look at.
     if not weights.is_any:
         for grant in _of_its_pod(request, its_pod):
             weights.add(tree.named(grant.pool).index, [(COLOCATION_WEIGHT, 1)])

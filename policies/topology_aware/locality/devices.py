@@ -159,6 +159,7 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
         return True
     if near == pool.hardware:
         return _is_wide(context, load, pool.index, near)
+    # What is owed to shares is known by pool: the narrowest around these CPUs bounds what they give.
     around = context.tree.around(near).index
     if not _is_wide(context, load, around, near):
         return False

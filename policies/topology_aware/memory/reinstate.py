@@ -22,9 +22,10 @@ def missing_nodes(supply: Supply, grant: Grant) -> int:
 def rezoned(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
     """Return grants of others that get more nodes, and last this grant with a zone of nodes that exist.
 
-    ``supply`` is that of ``others``. What is left of its zone is kept. A cold start that is over stays over.
+    ``supply`` is that of ``others``. What is left of its zone is kept.
     """
     request, tree = grant.request, supply.tree
+    # Its cold start is over: no DRAM is withheld a second time.
     if not grant.is_cold:
         request = replace(request, preferences=replace(request.preferences, cold_start_seconds=0))
     local = local_memory(tree.machine, tree.named(grant.pool), grant.owned, shares=bool(grant.shared_mcpu))
@@ -38,6 +39,7 @@ def plan_leniently(
     """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
     alignment = request.alignment and replace(request.alignment, is_strict=False)
     preferences = replace(request.preferences, strict_memory=False, strict_huge_pages=False)
+    # What runs is never refused, whatever a strict preference says of the memory that is left.
     lenient = replace(request, preferences=preferences, alignment=alignment)
     plans = (plan_memory(supply, others, one, local, held=held) for one in (request, lenient))
     every = MemoryPlan(NodeSet(supply.memory.nodes.every))
@@ -48,6 +50,7 @@ def keeping_zone(supply: Supply, old: Grant, new: Grant) -> Grant:
     """Return the new grant with the zone of the old one as well, on which the container runs: no page moves."""
     if not is_ours(old) or not is_ours(new):
         return new
+    # It has pages in DRAM already: a cold start that is over does not begin again.
     if new.is_cold and not old.is_cold:
         new = after_cold_start(supply, new)
     every = NodeSet(supply.memory.nodes.every)

@@ -34,6 +34,7 @@ def _conditions(grant: Grant, options: TopologyAwareOptions, reserved_namespace:
             "its CPUs are its pod's, which all of its containers without a CPU request share (pod-level resources)",
             "give the container CPU requests and limits of its own",
         )
+    # There no other rule would give it CPUs of its own.
     if grant.kind is CpuKind.RESERVED or grant.reserved_mcpu:
         yield _on_reserved(request, reserved_namespace)
         return

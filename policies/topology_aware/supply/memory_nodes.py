@@ -115,6 +115,7 @@ def memory_nodes_of(machine: Machine) -> MemoryNodes:
         dram=kinds[MemoryKind.DRAM],
         pmem=kinds[MemoryKind.PMEM],
         hbm=kinds[MemoryKind.HBM],
+        # Huge pages, free or not, are no room for other memory; nor is what is reserved for the system.
         capacity_bytes=MappingProxyType({n.id: n.ordinary_bytes for n in nodes}),
         near=MappingProxyType(near),
     )
