@@ -203,12 +203,14 @@ class Grant:
 
     def shares_cpus_with(self, other: "Grant") -> bool:
         """Return whether both run on the same CPUs of one pod."""
+        # A pod may have CPUs of several claims, and others that all share: these are different sets.
         is_of_pod = self.container.pod_uid == other.container.pod_uid
         return is_of_pod and self.shares_cpus and other.shares_cpus and self.request.claim == other.request.claim
 
     @property
     def as_previous(self) -> Previous | None:
         """The place that a new attempt or size of this container should get again: of kinds without one its devices."""
+        # No place to come back to, but devices that its processes have open.
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return Previous("", CpuSet(), devices=self.devices) if self.devices else None
         alignment, near = self.request.alignment, self.request.localities

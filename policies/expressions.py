@@ -58,6 +58,7 @@ class Containers:
             return 0
         test, is_negated = _OPERATORS[expression.operator]
         found = test(self._column(expression.key), expression.values)
+        # Of all containers: a negated operator also holds where the key does not exist (docs/placement.md, Affinity).
         return found ^ self._every if is_negated else found
 
     def in_pod(self, uid: str) -> int:

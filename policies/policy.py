@@ -65,6 +65,7 @@ class Policy(ABC):
         self.machine: Final = machine
         self.devices: Final = devices
         nodes = {node.id: node.cpus for node in machine.nodes if node.cpus}
+        # Joining compares the identities of all devices: not again for the same inventory.
         joined = like.known if like is not None and like.devices is devices else None
         self.known: Final[JoinedDevices] = joined or JoinedDevices(devices, nodes)
         self.available: Final = options.available & machine.online

@@ -29,6 +29,7 @@ def with_shares_in_root(context: PlacementContext) -> PlacementContext:
     granted[0] = context.supply.granted_mcpu[0]
     for grant in context.others:
         if grant.shared_mcpu and _stays(context, grant):
+            # The sum of the root has it already.
             for i in context.tree.named(grant.pool).path[:-1]:
                 granted[i] += grant.shared_mcpu
     return replace(context, supply=replace(context.supply, granted_mcpu=tuple(granted)))
@@ -62,6 +63,7 @@ class Clearing:
         homes, moved = list(self._homes), set[int]()
         # These are updated in any case: to move them costs no update more.
         shrink = [bool(pools[home].cpus & taken) for home in homes]
+        # Deepest first: what leaves a pool is granted in the next one, which is looked at afterwards.
         for low in reversed(pools[1:]):
             over = granted[low.index] - 1000 * (shared[low.index] & ~taken).bit_count()
             # A pool that loses no CPU, and holds no new share, covers what is granted in it as before.

@@ -178,6 +178,7 @@ def at_live_pools(
     ``supply`` is that of ``held``. What the requests owned counts as owned: no container shares it. A cpuset that no
     pool explains leaves the pool as it is.
     """
+    # The live cpusets of sharers lack these CPUs: with them no pool would explain such a cpuset.
     before = reduce(or_, (r.previous.owned.mask for r in requests if r.previous is not None), 0)
     search = _LivePools(options, supply.owning(before))
     moved = (search.where(g, live[g.container]) for g in held.grants if g.container in live)

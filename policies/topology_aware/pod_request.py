@@ -122,6 +122,7 @@ def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _
         return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)
     unclaimed = [grant for grant in siblings if grant.request.claim is None]
     sharing = [grant for grant in unclaimed if grant.shares_cpus or has_all_cpu(grant, request, totals)]
+    # One with other preferences cannot be of the same owner: it is placed by itself (docs/placement.md, section 2).
     is_alike = all(_wants_alike(grant.request.preferences, request.preferences) for grant in sharing)
     is_shared = totals.shares_cpu and is_alike
     keys = frozenset(grant.container for grant in sharing)
@@ -154,6 +155,7 @@ def _wants_alike(one: Preferences, other: Preferences) -> bool:
 
 def _memory(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _Shared:
     limit, promised = totals.memory_limit_bytes if totals is not None else None, promised_bytes(request)
+    # A container without the limit that its sandbox has shows that the figure is a sum.
     if totals is None or limit is None or any(grant.request.memory_limit_bytes is None for grant in siblings):
         return _Shared(frozenset(), is_shared=False, booked=promised)
     keys = frozenset(grant.container for grant in siblings if _has_all_memory(grant, limit))

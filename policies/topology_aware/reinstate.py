@@ -89,6 +89,7 @@ class _Reinstatement:
         if claim is not None and grant.owned and (back := self._left_of(claim, grant.container) - grant.owned):
             return claim_reasons.came_back(claim, back)
         grant = self._with_claims_counted(grant)
+        # Cgroup v1 takes no cpuset.mems with a node that is offline (EINVAL).
         if grant.spill.mask & ~self._supply.memory.nodes.every:
             grant = replace(grant, spill=NodeSet(grant.spill.mask & self._supply.memory.nodes.every))
         supply = self._supply.plus(grant)

@@ -35,6 +35,7 @@ def place_claimed(context: PlacementContext, claim: CpuClaim) -> Decision:
         isolated=CpuSet(cpus.mask & tree.root.isolated),
     )
     moved = _moved_away(context, pool, grant)
+    # The root may be short as well, or lose the last CPU of sharers that are booked with none.
     if moved is None or not with_moved(context, moved).plus(grant).holds():
         return Rejected(reasons.too_few_left(claim, cpus, context.supply.granted_mcpu[0]))
     memory = memory_in(context, pool, moved, grant.owned)

@@ -177,6 +177,7 @@ class Spread:
         found = key(best)
         for chosen in self._of_size(best, count):
             choice = self._choice(chosen)
+            # The kind of siblings is in the key, which also sees what a single leaf can give.
             if choice.total >= count and self._cost(choice, count)[:4] <= cost[:4]:
                 found = min(found, key(choice))
         return found[-1]
@@ -208,6 +209,7 @@ class Spread:
         cpus = dict(self._near_nodes)
         for leaf in (self.leaves[i] for i in chosen):
             cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + self._tallies.give[leaf.index]
+        # Node -1 is none of the machine's: no distance from it is known.
         pairs = [(self._distances[a, b], cpus[a] * cpus[b]) for a, b in combinations(sorted(cpus), 2) if a >= 0]
         return sum(distance for distance, _ in pairs), sum(distance * weight for distance, weight in pairs)
 

@@ -53,6 +53,7 @@ def siblings_cost(count: int, whole: int, loose: int, threads: int) -> tuple[int
     strangers = count - used
     if strangers <= loose:
         return strangers, 0
+    # With no idle core left to break, only siblings of reserved CPUs remain.
     return strangers, 1 if whole > used else 2
 
 
@@ -80,6 +81,7 @@ def tallies_of(tree: PoolTree, top: Domain, pool: Pool, free: int, limits: Seque
                 give[i] += give[child.index]
                 whole[i] += whole[child.index]
                 loose[i] += loose[child.index]
+        # The limit of the pool itself is for callers, which know what else it is to give.
         owner = tree.by_hardware.get(domain.cpus)
         if owner is not None and owner != pool.index:
             give[i] = min(give[i], limits[owner])

@@ -159,6 +159,7 @@ def _candidates(
     Of GPUs whose links are known those that partition, NUMA nodes and links give: these go before costs, by any name.
     """
     alignment, inside = context.request.alignment, free
+    # A type whose costs tell no nodes apart is on all of them.
     if alignment is not None and any(nodes[name] is not None for name in free):
         inside = tuple(name for name in free if (nodes[name] or 0) & alignment.nodes.mask)
     if len(inside) < amount.count:
@@ -169,7 +170,7 @@ def _candidates(
     gpus = {p.device.key: name for name, p in pieces.items() if p.device is not None and not p.vf}
     links = held.node.allocator.links
     is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
-    # Links tell of whole GPUs: with a VF or part among the candidates they leave some out.
+    # Links are known between whole GPUs: with a VF or part among the candidates they leave some out.
     if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
         return Candidates(inside, _left_to_pod(held, inside)[: amount.count], amount.count)
     asked = DeviceAsk(requests=((WHOLE_GPUS[0], amount.count),))

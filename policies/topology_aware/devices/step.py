@@ -80,7 +80,7 @@ class DeviceStep:
     def _choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Choose from each source; where they are apart, on one NUMA node that has all of them, if there is one."""
         chosen = self._of_sources(context)
-        # Devices from before stay where they are, apart or not: another choice would lose them.
+        # Devices from before stay where they are, apart or not: another choice would give them up.
         if isinstance(chosen, Rejected) or earlier_devices(context) or self._held.left_to_pod:
             return chosen
         for nodes in self._common_nodes(context, chosen.devices):

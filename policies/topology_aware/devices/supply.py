@@ -75,6 +75,7 @@ def _in_pools(context: PlacementContext, parts: tuple[int, ...], usable: int) ->
     for part in parts:
         cpus = part & usable
         count = cpus.bit_count()
+        # Isolated CPUs alone are bounded by no pool: no share runs on them.
         if cpus & tree.root.sharable:
             around = tree.around(part).index
             most = room.give[around] if whole else room.free_mcpu[around] // 1000

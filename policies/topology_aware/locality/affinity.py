@@ -71,6 +71,7 @@ def _of_others(supply: Supply, request: Request, its_pod: Sequence[Grant]) -> It
     """
     me = Containers((request,))
     of_its_pod = affinities_with({}, supply.tree, its_pod, 1)
+    # Of other pods only affinities with a scope can match: those without one are about their own pod.
     of_others = affinities_with(supply.affinities, supply.tree, its_pod, -1)
     for uid, of_theirs in ((request.pod.uid, of_its_pod), (None, of_others)):
         for affinities, counts in of_theirs.items():

@@ -155,6 +155,7 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
     ``places``: to how many places the request is divided.
     """
     demand, supply, near = context.demand, context.supply, cpus & pool.hardware
+    # A strict preference rules pools out by ``reach_in``; a device near none of these CPUs is near by its memory.
     if demand.strict_locality or not near:
         return True
     if near == pool.hardware:
@@ -199,6 +200,7 @@ def local_cpus(machine: Machine, place: DeviceLocality) -> int | None:
     cpus = place.cpus.mask & machine.online.mask or _cpus_of(machine, place.nodes)
     if not cpus:
         cpus = reduce(or_, (_cpus_of(machine, node.near) for node in machine.nodes if node.id in place.nodes), 0)
+    # What is near every CPU draws nowhere.
     says_nothing = cpus == machine.online.mask or not (place.cpus or place.nodes)
     return None if says_nothing else cpus
 
@@ -252,6 +254,7 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
     usable = pool.sharable | pool.isolated
     if not usable & ~together and all(usable & cpus for cpus in near):
         return within
+    # Shares run on all shared CPUs of their pool: that some of these are near is not enough for them.
     return usable & together & within if context.demand.whole and not context.demand.shared_mcpu else 0
 
 
@@ -265,6 +268,7 @@ def _reach_within(context: PlacementContext, pool: Pool) -> int:
     if not usable & ~within:
         return ANYWHERE
     shares = bool(demand.shared_mcpu) or not demand.whole
+    # Sharers of this pool run on its shared CPUs beyond the nodes, too.
     if shares and demand.shares_within:
         return 0
     return usable & within if demand.whole else ANYWHERE

@@ -50,7 +50,6 @@ def plan_huge_pages(account: MemoryAccount, request: Request, zone: int, pool_me
         for each in lacking:
             candidates |= pages.nodes_with(each.page_bytes)
         group = account.nodes.nearest(found, candidates & within)
-        # The kernel takes huge pages from the nodes of the cpuset alone: beyond these there is nothing to add.
         if not group:
             missing = lacking[0]
             if strict:

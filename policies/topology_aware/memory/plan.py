@@ -209,6 +209,7 @@ def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None
     wanted = promised_bytes(request)
     if not wanted or context.account.takes(zone, wanted):
         return MemoryPlan(NodeSet(zone))
+    # Not even with every zone as wide as it may become: a search for containers to widen would end the same.
     if not context.account.could_take(most | zone, wanted):
         return None
     # The one that is placed has no pages yet, so that it widens before its equals.
@@ -241,6 +242,7 @@ def memory_in(
 
     Return a Reason if a strict preference cannot be met.
     """
+    # Where they move to they may have other nodes: the promises beside which the container is planned.
     by_container = {g.container: g for g in moved}
     others = [by_container.get(g.container, g) for g in context.others] if moved else context.others
     supply = with_moved(context, moved) if moved else context.supply

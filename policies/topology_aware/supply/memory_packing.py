@@ -147,6 +147,7 @@ class Packing:
 
     def _augment(self, zone: int, most_bytes: int) -> int:
         """Move others along one of the shortest chains that end at a free node, and use the room; 0 = there is none."""
+        # Shortest chains first: their number is bounded then, whatever the amounts are (Edmonds and Karp).
         free = sum(1 << node for node, left in self._free.items() if left)
         steps = self._steps(zone, free)
         if not steps[-1] & free:
