@@ -132,6 +132,7 @@ def _first_stray(sets: Sets, parents: list[int]) -> int | None:
         if cpus & seen:
             return i
         seen |= cpus
+        # The innermost of those that have some of it: parents are listed from the inside.
         home = next(p for p in parents if p & cpus)
         if cpus & ~home:
             return i

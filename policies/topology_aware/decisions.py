@@ -87,7 +87,7 @@ class Decisions:
 
     def _running(self, context: PlacementContext, devices: tuple[DeviceGrant, ...]) -> PlacementContext:
         """Return the context of a container that runs with these devices, also where others hold them too."""
-        # Its processes have them open: none counts as free while one of its holders lives (ADR 16).
+        # Its processes have them open: none is free while a holder lives (docs/adr/0016-device-allocation.md).
         claims, pod = claims_of(context.others, self.devices.joined), context.request.container.pod_uid
         return replace(context, devices=with_claims_counted(self.devices.allocator, devices, claims, pod)[0])
 

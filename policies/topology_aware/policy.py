@@ -153,6 +153,7 @@ class TopologyAware(Policy):
         """Return the container's grant with DRAM, and those of the containers that share it; nothing without one."""
         view, supply = self._seen(held)
         own = view.owners.get(view.owner(container))
+        # It may have ended, or been placed again with DRAM, while its time ran.
         if own is None or not own.is_cold:
             return ()
         warm = spilling(supply.memory.nodes, after_cold_start(supply, own), self._options, own.spill)

@@ -240,8 +240,10 @@ class _Search:
         ``farther`` is how much farther its nearest memory is then. Which of it is full, others have a part in.
         """
         field = next(Key._fields[i] for i in _PLACE if fresh[i] != now[i])
+        # The measure counts first how many fit where they are: nothing after it outweighs that.
         if field == "fits":
             return True
+        # Affinities pull both ways: what the others gain or lose by the move counts as much.
         gained = fresh.affinity - now.affinity
         if context.own is not None:
             gained += gain_of_others(context.tree, self._options, context.others, context.own, moved)

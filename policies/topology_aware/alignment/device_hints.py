@@ -50,6 +50,7 @@ def device_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHi
         return
     held = HeldDevices(context, node)
     yield from _of_amounts(context, held, asked.devices)
+    # What others chose for it is neither free to be chosen nor held by others.
     yield from _of_allocations(replace(held, has=context.request.given), asked)
 
 
@@ -115,6 +116,7 @@ def _of_amounts(
     for amount in wanted:
         places, free = held.node.nodes_by_cost(amount.kind), stock.free[amount.kind]
         chosen = cheapest.intersection(free)
+        # With no set to prefer nothing is preferred; None would prefer the fewest nodes.
         sets = None if not prefers_chosen else (chosen,) if chosen else ()
         request = DeviceRequest(amount.count, places, frozenset(free), preferred_sets=sets)
         hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]

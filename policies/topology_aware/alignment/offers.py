@@ -208,6 +208,7 @@ def _tried_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Aske
         # More is promised already than there is.
         return account.nodes.capacity(zone) - promised_inside(account.yielding, zone) >= asked.memory_bytes
 
+    # What is free decides the sets, capacity which of them are preferred, as in the kubelet.
     size = next((index.bit_count() for index in by_size(len(places)) if has[index]), len(places))
     return hints_of([node.id for node in nodes], served(len(places), fits), size)
 

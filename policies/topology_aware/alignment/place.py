@@ -63,6 +63,7 @@ def rules_of(context: PlacementContext) -> TopologyOptions:
 def place_running(context: PlacementContext, place: Place) -> Decision:
     """Return the first place of those in the order of the rule; a shrink never moves, nor is it refused."""
     previous = context.request.previous
+    # Owned CPUs have caches and memory that are warm; sharers may run on any CPU of their set anyway.
     if previous is None or not previous.owned or not context.demand.whole:
         return place(context)
     for way in _keeping(context, previous.owned):

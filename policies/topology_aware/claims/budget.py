@@ -34,6 +34,7 @@ def paid_for(held: Allocations, request: Request) -> PaidRequest:
     leave too little for others, the container runs there with those that have them.
     """
     claim, own, siblings = request.claim, held.get(request.container), siblings_of(held, request.container)
+    # The annotation of a pod may change between two of its containers: the first claim is the one that it pays for.
     theirs = next((g.request.claim for g in siblings if _has_claim_of_pod(g)), None)
     is_bounded = theirs is not None if claim is None else claim.by_pod and claim != theirs
     # What it was granted stays through resizes and restarts; the pod's own resize takes it (``unpaid_claims``).

@@ -156,6 +156,7 @@ def _pick_shares(
     """Pick at least ``share`` CPUs near each place, including those that are ``held``."""
     taken = 0
     for place in places:
+        # A CPU near several devices counts for each of them.
         missing = share - ((held | taken) & place.cpus).bit_count()
         if missing <= 0:
             continue

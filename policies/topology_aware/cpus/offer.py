@@ -119,6 +119,7 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
         return False
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
+        # A strict preference is not met above: what is shared there is elsewhere, too.
         may_be_above = not (room.keep_busy or demand.strict_locality or demand.single_node)
         return bool(context.supply.shared[i]) or (may_be_above and context.supply.has_shared_cpus)
     if demand.hides and not _hides_in(context, pool, is_back=keep is not None):

@@ -134,12 +134,14 @@ def choose_by_cost(context: PlacementContext, held: HeldDevices, stock: DeviceSt
     cheapest = frozenset(solution.names if solution is not None else ())
     devices: list[str] = []
     for kind, found in candidates.items():
+        # Of a type without costs the first that are free are as good as any.
         is_known = kind in stock.catalog.costed
         in_order = dict.fromkeys((*found.must, *found.names))
         devices += [name for name in found.names if name in cheapest] if is_known else [*in_order][: found.count]
     why = [reasons.lost(had)] if earlier else []
     why += [reason for found in candidates.values() for reason in found.why]
     why += reasons.chosen(devices, solution, scope)
+    # What states no costs counts as 0 and may have won by that alone.
     silent = [name for name in devices if name in stock.catalog.silent]
     why += [reasons.silent(silent)] if silent else []
     if alignment is not None and (beyond := _elsewhere(nodes, alignment, devices)):
@@ -217,11 +219,13 @@ def solve(
     if not costed:
         return None, Scope(0, 0)
     room = cpu_room(context, catalog.parts)
+    # With no CPUs to count, as where its cpuset is preserved, costs between devices decide alone.
     parts = [i for i, count in enumerate(room.parts) if count] if room.count else []
     found, is_cut = _device_groups(stock, costed, parts)
     first = len(catalog.parts)
     indexes = [*parts, *(first + g for g, _ in found)]
     rows = [catalog.row(i) for i in indexes]
+    # CPUs of a part cost the same: as many as it has room for stand for all of them.
     groups = [Group(CPU_TYPE, catalog.cpu_groups[i].members[: room.parts[i]]) for i in parts]
     groups += [Group(catalog.groups[g].kind, members) for g, members in found]
     counts = {kind: wanted.count for kind, wanted in costed.items()} | ({CPU_TYPE: room.count} if room.count else {})

@@ -93,6 +93,7 @@ class HeldDevices:
     @cached_property
     def usage(self) -> Usage:
         """The use of the inventory by all of them."""
+        # Apart, as PCIeLevel keeps other pods away and not the pod's own containers.
         return self.node.allocator.usage(self.by_others, self.by_pod)
 
     @cached_property
@@ -115,6 +116,7 @@ class HeldDevices:
             return piece not in self._pieces
         use = self.usage.of(device)
         is_apart = (self.node.allocator.group_of[device.key], device.kind) in self.usage.exclusive
+        # A GPU that is cut into MIG instances is none as a whole, however few of them are held.
         is_left = use.units < WHOLE and piece.vf not in use.vfs if piece.vf else use.is_idle and not device.parts
         return device.is_healthy and is_left and not is_apart
 

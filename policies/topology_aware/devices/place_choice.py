@@ -115,6 +115,7 @@ class PlaceSearch:
         again = self._again(within, earlier) if earlier else None
         if again is not None:
             return FoundAllocation(again, is_earlier=True)
+        # An attempt with devices of its own takes none that an ended container of its pod left.
         left = None if earlier else self._of_pod(within)
         return self._best(context, within) if left is None else left
 

@@ -73,6 +73,7 @@ class DeviceStep:
     def chosen(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Return the devices for a container on the nodes that it is kept within, or why there are none."""
         key = context.request.alignment
+        # Passes of the search, and ways with less, ask again for the same nodes.
         if key not in self._chosen:
             self._chosen[key] = self.lacking or self._unchanged() or self._choose(context)
         return self._chosen[key]
@@ -105,6 +106,7 @@ class DeviceStep:
         if reduce(and_, masks, -1):
             return
         every = sum(1 << each.id for each in node.nodes)
+        # Devices that it has cannot be others: only their nodes can have all of them.
         usable = reduce(or_, has, 0) & every or every
         within = usable if request.alignment is None else usable & request.alignment.nodes.mask
         room = node_room(context, node.nodes)

@@ -58,11 +58,13 @@ def _usable(context: PlacementContext) -> int:
     isolated = supply.free_isolated(0)
     if demand.isolation is Isolation.REQUIRE:
         return isolated
+    # All or none, as pools offer them.
     if demand.isolation is Isolation.PREFER and isolated.bit_count() >= demand.whole:
         return isolated
     ordinary = supply.shared[0] & ~supply.withheld
     if demand.threads is Threads.ANY:
         return ordinary
+    # Whole cores that are only preferred are done without where they are too few.
     on_cores = on_free_cores(context.tree, ordinary)
     return on_cores if demand.strict_threads or on_cores.bit_count() >= demand.whole else ordinary
 

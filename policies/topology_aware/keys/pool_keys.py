@@ -214,6 +214,7 @@ def _beside_accelerators(context: PlacementContext) -> int:
     """Return the CPUs that a container without devices leaves to others where it can."""
     if context.asks_for_devices or context.options.device_cpus == IGNORE:
         return 0
+    # Owners without devices would fill the nodes beside GPUs, and tear containers with GPUs over several nodes.
     return reduce(or_, (each.cpus for each in context.supply.free_accelerators), 0)
 
 

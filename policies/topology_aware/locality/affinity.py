@@ -47,6 +47,7 @@ def affinity_scores(
     """
     weights, tree = _Weights(supply.tree), supply.tree
     own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
+    # With a scope they may match a thousand containers: counts of these are kept from decision to decision.
     scoped = [affinity for affinity in own if affinity.scope is not None]
     for affinity, counts in zip(scoped, supply.matches.by_pool(scoped, others) if scoped else (), strict=True):
         weights.add_to_each(counts, _bounded(affinity))

@@ -188,6 +188,7 @@ def _has_width(context: PlacementContext, cpus: int) -> bool:
     """Return whether as many of these are shared as its limit, or half as many in proportion as of the machine."""
     shared, sharable = context.supply.shared[0], context.tree.root.sharable
     here, limit_mcpu = (shared & cpus).bit_count(), context.request.cpu_limit_mcpu
+    # Owners may leave one CPU of a node: near a device it would draw every sharer that uses the device.
     in_proportion = 2 * here * sharable.bit_count() >= shared.bit_count() * (sharable & cpus).bit_count()
     return in_proportion or (limit_mcpu is not None and 1000 * here >= limit_mcpu)
 

@@ -90,6 +90,7 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
     wanted = promised_bytes(request)
     if not wanted:
         return dict.fromkeys(zones, (2, 1))
+    # Not even with all zones as wide as they may become: no pool is told from another by it.
     if not account.could_take(widest_zone(account.nodes, request), wanted):
         return dict.fromkeys(zones, (0, 0))
     as_is = account.taking(zones, wanted)

@@ -114,6 +114,7 @@ def _with_kept(context: PlacementContext) -> PlacementContext:
     It keeps those that it owns, or owned before.
     """
     supply, request, own = context.supply, context.request, context.own
+    # Sharers use kept CPUs as others do; a claim has its CPUs by another allocator's word.
     if not context.demand.whole or context.asks_for_devices or request.claim is not None:
         return context
     # CPUs that it owns are not taken from it by an option that came later, nor by a device that became free.

@@ -57,6 +57,7 @@ class MachineDevices:
         self.allocator: Final = DeviceAllocator(devices, joined, self.distance)
         self.catalog: Final = DeviceCatalog(machine, devices.costs)
         self.nodes: Final = tuple(node for node in machine.nodes if node.cpus)
+        # A device on a node without CPUs is reached from the CPUs nearest to it: it is theirs, as memory there is.
         beside = [(node.id, node.near) for node in machine.nodes if not node.cpus]
         self.masks: Final = tuple(
             1 << node.id | sum(1 << other for other, near in beside if node.id in near) for node in self.nodes
