@@ -168,7 +168,6 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
     index = len(pools)
     leaf = _leaf_pool(site, domain, index, tuple(pools[i] for i in parents))
     pools.append(leaf)
-    # What is an only child is decided before: names must not depend on the available CPUs.
     inside = [child for child in _pool_children(site, domain) if child.cpus & site.available]
     children = tuple(_add(pools, site, child, (index, *parents)) for child in inside)
     if children:

@@ -128,6 +128,7 @@ def _with_room_made(context: PlacementContext, place: Place) -> Decision:
 
 
 def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
+    # With no room elsewhere either the reserved CPUs are promised more than they have: the system is not refused.
     if (elsewhere := overflowed(context, place)) is not None:
         return elsewhere
     # Without reserved CPUs these containers share the root's set, which owners may have taken whole.

@@ -167,7 +167,7 @@ class _Sums:
     def book(self, grant: Grant, sign: int) -> None:
         """Count a grant that is taken (1) or released (-1)."""
         kind = grant.kind
-        # Its cpuset is not read from the grant: CPUs that it brought are withheld (``Allocations.withheld``).
+        # It runs on a cpuset that it brought, whose CPUs are withheld (``Allocations.withheld``).
         if kind is CpuKind.PRESERVE:
             return
         if kind is CpuKind.RESERVED:
