@@ -31,7 +31,7 @@ def completed(directory: Path, *words: str, names: str = "") -> list[str]:
         (("sta",), ["status"]),
         (("gpu", ""), ["topology", "allocate", "score", "publish"]),
         (("help", "expl"), ["explain"]),
-        (("status", "--k"), ["--kind"]),
+        (("status", "--ki"), ["--kind"]),
         (("gpu", "score", "--r"), ["--request"]),
         (("status", "--kind", "e"), ["exclusive"]),
         (("status", "--kind", "=", "m"), ["mixed"]),
