@@ -40,7 +40,9 @@ def _qos(text: str) -> QosClass:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MOST_COPIES):
+    # By its length first: Python refuses to convert thousands of digits.
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(MOST_COPIES))
+    if not (is_short and 1 <= int(text) <= MOST_COPIES):
         raise ValueError(f"expected a number of pods from 1 to {MOST_COPIES}, got {short_repr(text)}")
     return int(text)
 

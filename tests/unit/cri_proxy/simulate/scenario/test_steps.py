@@ -34,6 +34,12 @@ def test_a_pod_may_be_a_file_of_the_node() -> None:
     assert not created("{pod: a, containers: []}").is_static
 
 
+@pytest.mark.parametrize("count", ["0", "10001", "100000", "1" * 5000])
+def test_a_count_is_bounded_however_many_digits_it_has(count: str) -> None:
+    with pytest.raises(DocumentError, match="from 1 to 10000"):
+        created(f"{{pod: a, count: {count}, containers: [{{name: c}}]}}")
+
+
 def test_devices_and_mounts_are_what_a_container_is_given() -> None:
     given = container("{name: c, devices: ['3b:00.0'], mounts: [/data]}").attachments
     assert given == (Attachment(address="0000:3b:00.0"), Attachment("/data", "", "/data", is_mount=True))
