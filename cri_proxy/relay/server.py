@@ -59,7 +59,7 @@ class _Pair:
         try:
             sock = await connected(str(self._relay.runtime_path))
         except OSError:
-            self.close()  # the client gets UNAVAILABLE and connects again by itself
+            self.close()  # gRPC reports UNAVAILABLE to its caller, and connects again by itself
             return
         if self.closed:  # the client left while the runtime's backlog was full
             sock.close()

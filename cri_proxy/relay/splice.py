@@ -290,7 +290,7 @@ class Splice:
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs[frames.SETTINGS_MAX_FRAME_SIZE])
         if self._settings_seen and frames.SETTINGS_HEADER_TABLE_SIZE not in pairs:
             return True
-        self._settings_seen = True  # a later frame may change the client's table, never the runtime's 0
+        self._settings_seen = True  # from now on a frame that names no size of the table is right as it is
         if pairs.get(frames.SETTINGS_HEADER_TABLE_SIZE, DEFAULT_TABLE_BYTES) < DEFAULT_TABLE_BYTES:
             self._answers.table_is_smaller()
         pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0  # blocks without state can be dropped, and ours put between

@@ -63,6 +63,7 @@ def device_texts(
     gpus = [devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU]
     # NVIDIA's toolkit reads it; a GPU whose vendor no source names may be one of theirs.
     if GPU in kinds and (visible := [gpu for gpu in gpus if gpu.maker in ("", NVIDIA.name)]):
+        # The identifier first: NVML may count GPUs otherwise than the inventory.
         variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in visible)
     for resource, addresses in own_functions(allocated, inventory).items():
         variables |= pci_variables(resource, addresses, functions)

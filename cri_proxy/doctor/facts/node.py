@@ -61,6 +61,8 @@ class Connections:
         """Return the other ends of a process's sockets; of one that is not accepted yet, the one that listens."""
         held = process.sockets or frozenset()
         by_inode = {each.inode: each for each in self.sockets}
+        # The kernel knows a client that waits for accept(2) by the listening socket alone: where the daemon stands
+        # still, the kubelet would count as not connected, and a removal be let pass.
         there = (by_inode[each.peer] for each in self.sockets if each.inode in held and each.peer in by_inode)
         return (*there, *(each for each in self.sockets if not held.isdisjoint(each.waiting)))
 

@@ -98,6 +98,7 @@ def socket_files(directory: Path, *, most: int | None = None) -> dict[int, int]:
 
 def is_kubelet(process: ProcessFacts) -> bool:
     """Return whether it is a kubelet, as a program of its own or inside another; no container's process is one."""
+    # A pod may call its process so: judged by that one, a removal could be allowed under the real kubelet.
     return not process.is_contained and (process.name == KUBELET or is_embedded(process))
 
 

@@ -37,6 +37,7 @@ def read_containerd(root: Path, processes: Iterable[ProcessFacts], usual: str = 
 
     ``runc`` is the program that it names, '' for none. A containerd whose files do not say uses no systemd scopes.
     """
+    # No container's process: a pod could call one so, and name a configuration whose runc is run here as root.
     running = next((each for each in processes if each.name == CONTAINERD and not each.is_contained), None)
     path = _config_of(running) if running else usual
     found = RuntimeFacts(is_systemd=False if running else None)

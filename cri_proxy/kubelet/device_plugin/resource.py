@@ -98,6 +98,7 @@ class ServedResource:
         addresses = tuple(part.vf or of[part.minor].bus for part in parts if part.vf or part.kind != GPU)
         addresses = tuple(filter(None, addresses))
         envs = allocated_variables(parts) | pci_variables(self.name, addresses, files.functions(addresses))
+        # The identifier first: NVIDIA's toolkit counts GPUs as NVML does, and a minor may be another number.
         visible = [of[part.minor].uuid or str(part.minor) for part in parts if self._is_nvidia(part, of[part.minor])]
         if visible:
             envs[VISIBLE_DEVICES] = ",".join(visible)

@@ -84,6 +84,7 @@ def _looked(before: InForce[T] | None, problems: list[SourceProblem]) -> InForce
     if before is None or before.source is None:
         return None
     found = before.source.read()
+    # Files are looked at again and again (``in_force.watch``), and a large cost file takes seconds to parse.
     same = found == before.found
     now = before if same else before.then(before.source, found, before.source.judge(found, before.texts(found)))
     problems += [SourceProblem(str(found.path), file.problem, file.line) for file in now.judged.files if file.problem]
