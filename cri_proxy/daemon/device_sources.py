@@ -145,6 +145,7 @@ class DeviceSources:
         listed = found.listed.judged.content if found else self.listed.content
         before = self._inventory
         if config.devices.scan:
+            # A device that goes must leave the others their numbers, which containers were told.
             before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
         # Nothing is asked of driver and health files on a node without devices.

@@ -68,6 +68,7 @@ class HotplugWatcher:
         return True
 
     async def _settled(self, seen: Fingerprint) -> Fingerprint:
+        # Bounded: a machine that never stands still is applied as it is then.
         for _ in range(SETTLE_ROUNDS):
             await self.clock.sleep(SETTLE_SECONDS)
             again = await asyncio.to_thread(self._look)

@@ -87,6 +87,7 @@ class ContainerDevices:
         asked = cdi_names(config)
         if not asked:
             return ()
+        # Asked first: since the last answer another version may have been started, which adds them.
         way = await self._runtime.known_way()
         if not self._runtime.ignores_devices:
             return ()

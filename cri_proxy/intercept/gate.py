@@ -29,6 +29,7 @@ _HELD: Final = frozenset(
 _AWAITED: Final = frozenset({CREATE, START, UPDATE})
 _WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
 
+# Not as unseen: gRPC would send it again at once, to a daemon that still does not decide.
 _NOT_YET = Refuse(Code.UNAVAILABLE, "cri-proxy is starting and does not decide yet; try again")
 # As REFUSED_STREAM (RFC 9113, 8.7): gRPC for Go, and so the kubelet, sends the call again by itself.
 _TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy has handed over to another process; try again", was_unseen=True)

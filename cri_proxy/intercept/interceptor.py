@@ -212,6 +212,7 @@ class CriInterceptor:
             config.linux.resources.MergeFrom(request.resources)
             self._node.save_sandbox(replace(known, config=config.SerializeToString()))
             rows = (row for row in ledger.of_pod(known.pod.uid) if row.grant.shares_cpus)
+            # The CPUs of a claim were chosen by others: a new request of the pod resizes none of them.
             sharing = [row for row in rows if row.grant.request.claim is None]
             for row in sharing[:1]:  # a pod's request alone takes no update of a container
                 self._node.coordinator.resize_pod(row, with_pod_totals(ledger, row, row.grant.request))

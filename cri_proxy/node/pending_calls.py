@@ -32,7 +32,7 @@ class PendingCall:
 
     @property
     def text(self) -> str:
-        """The update that the runtime refuses, as a sentence."""
+        """The call without an answer, as a sentence."""
         if self.is_presumed:
             return f"it may be starting since before the restart of cri-proxy {self.seconds:.0f} s ago"
         return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"

@@ -71,6 +71,7 @@ class ConfigLocation:
 
         ``may_wait``: a pipe is read too, as at start.
         """
+        # Group and file together: of two generations the file of another group could apply for a moment.
         found = of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
         warnings = [*map(_mode_warning, self._applying())]
         with suppress(OSError):  # where there is no /proc
@@ -177,6 +178,7 @@ def _standing(directory: Path, name: str) -> Path | None:
             return volume / name
         if link_target(link) == Path(DATA_LINK, name):
             return None
+    # lexists: a dangling link must not let a lesser file apply in its place.
     return link if os.path.lexists(link) else None
 
 
