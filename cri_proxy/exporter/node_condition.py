@@ -63,6 +63,7 @@ class NodeConditionPart:
         is_same = self._said is not None and self._said.is_ready == found.is_ready
         changed = self._changed if is_same and self._changed else now
         await self._api.send("PATCH", path, _patch(found, now, changed), MERGE_PATCH)
+        # Not before: a write that fails is made again at the next step.
         self._said, self._changed, self._next_beat_seconds = found, changed, now_seconds + BEAT_SECONDS
 
     async def _look(self) -> ConditionText:

@@ -68,6 +68,7 @@ class PodEventsPart:
             # An exporter that starts gets all incidents that the daemon remembers, the old ones too.
             if self._clock.now_seconds() - incident.at_seconds < AGAIN_SECONDS:
                 await self._write(said.node, incident)
+            # After the write: one that fails is the first of the next step.
             self._number = incident.number
         if self._left_out:
             self._log.warning(events.EVENTS_LEFT_OUT, count=self._left_out)

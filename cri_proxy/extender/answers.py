@@ -120,6 +120,7 @@ class Extender:
         if most:
             for node in question.candidates:
                 links = self._scores.links(node.published) if node.published else None
+                # Too little is known of such a node to filter it out.
                 if links is None or links.matrix is None or _counts_parts(node, links.gpus):
                     continue
                 # All GPUs count here: the scheduler checks by itself how many are free.

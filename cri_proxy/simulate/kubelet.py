@@ -150,6 +150,7 @@ class SimulatedKubelet:
         kubelet = self._simulated.kubelet
         change = found.pod.with_attempt(replace(found.attempt, spec=spec))
         try:
+            # A set of CPUs alone, as of the kubelet's CPU manager, is no resize: it is sent by itself.
             if not await kubelet.resize(found.pod.running(), change.running().spec, str(update.cpuset_cpus)):
                 linux = resources(found.pod.spec, spec, kubelet.node)
                 linux.cpuset_cpus = str(update.cpuset_cpus)

@@ -142,6 +142,7 @@ class JointSearch:
     def choose(self) -> JointChoice | None:
         """Return the best choice; None where there is none."""
         ways = sorted(product(product(*self._sets), self._closeness), key=_rank)
+        # The first rank with any way is taken, however little one of a later rank costs.
         for (score, closeness, rest), same in groupby(ways, key=_rank):
             alike = [sets for sets, _ in same]
             spreads = ((spread, sets) for sets in alike if (spread := self._spread(sets, closeness)) is not None)

@@ -93,7 +93,7 @@ class InventoryDevice:
     vf_groups: tuple[VfGroup, ...] = ()
     uuid: str = ""
     vendor: str = ""
-    statements: tuple[Statement, ...] = field(default=(), compare=False)
+    statements: tuple[Statement, ...] = field(default=(), compare=False)  # a file whose lines have moved lists the same
     is_nowhere: bool = False
     alike: tuple[str, ...] = field(default=(), compare=False)
     formerly: tuple[DeviceKey, ...] = ()

@@ -100,6 +100,7 @@ def cheapest_of(table: CostTable, kind: str, names: Sequence[str], must: frozens
     lacking = tuple(sorted({*names} - known, key=name_order))
     if lacking:
         table = CostTable((*table.groups, Group(kind, lacking)), (*table.costs, {}), table.scale)
+    # Instances that are not among the names are as good as taken.
     answer = select(table, SetRequest({kind: size}, frozenset(known.difference(names)), must))
     return () if isinstance(answer, CannotSelect) else answer.names
 
