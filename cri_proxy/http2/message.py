@@ -61,4 +61,7 @@ def unpack_one(body: bytes, encoding: bytes = b"") -> bytes:
         raise MessageError(Code.RESOURCE_EXHAUSTED, f"message grows beyond {MAX_MESSAGE_BYTES} bytes")
     if not inflator.eof:
         raise MessageError(Code.INTERNAL, "compressed message ends early")
+    # Go's gzip reader takes a second member for more of the message: it would act on another than was read here.
+    if inflator.unused_data:
+        raise MessageError(Code.INTERNAL, f"compressed message is followed by {len(inflator.unused_data)} bytes")
     return plain

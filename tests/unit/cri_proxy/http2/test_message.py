@@ -51,6 +51,12 @@ def test_another_encoding_is_unimplemented(encoding: bytes) -> None:
     assert f"compressed with {(encoding or b'identity').decode()};" in str(error.value)
 
 
+@pytest.mark.parametrize("rest", [gzip.compress(b"two", mtime=0), b"x"], ids=["member", "foreign"])
+def test_nothing_follows_a_compressed_message(rest: bytes) -> None:
+    with pytest.raises(MessageError, match=f"is followed by {len(rest)} bytes"):
+        unpack_one(compressed(gzip.compress(b"one", mtime=0) + rest), b"gzip")
+
+
 @pytest.mark.parametrize("damaged", [b"no gzip", gzip.compress(b"message", mtime=0)[:-4]], ids=["foreign", "cut off"])
 def test_damaged_compression_is_internal(damaged: bytes) -> None:
     with pytest.raises(MessageError) as error:
