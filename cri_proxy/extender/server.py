@@ -54,7 +54,7 @@ class ExtenderServer:
         """Read what there is, then listen on ADDRESS:PORT. Raises CommandFailed."""
         await self._extender.begin()
         if problem := await self._server.open_tcp(address):
-            raise CommandFailed(f"{problem}; --http names another address")
+            raise CommandFailed(problem)
         self._log.info(events.SERVING, address=address)
 
     async def close(self) -> None:

@@ -157,7 +157,7 @@ class AdminServer:
             )
         except OSError as error:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            return f"{address}: {reason}, --http names another address"
+            return f"{address}: {reason}; --http names another address"
         self._servers.append(server)
         if self.guard is not None:
             self._retrying.start(self.guard.keep_loaded(), name="http TLS files")

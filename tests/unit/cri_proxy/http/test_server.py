@@ -76,7 +76,7 @@ async def test_tcp_serves_the_same_and_a_taken_port_is_a_sentence(tmp_path: Path
     async with serving(tmp_path / "a.sock") as server:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            assert "the port is taken, --http names another" in (await server.listen_tcp(f"127.0.0.1:{port}") or "")
+            assert "the port is taken; --http names another" in (await server.listen_tcp(f"127.0.0.1:{port}") or "")
         assert await server.listen_tcp(f"127.0.0.1:{port}") is None
         assert server.addresses == (("127.0.0.1", port),)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
