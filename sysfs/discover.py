@@ -51,7 +51,9 @@ def discover_tree(tree: Tree) -> Machine:
     online = CpuSet.of(cpu.id for cpu in cpus)
     nodes = read_nodes(reader, online)
     caches = read_caches(reader, online)
-    devices = with_partitions(reader, read_devices(reader, online, NodeSet.of(node.id for node in nodes)))
+    # Those of the kernel: without NUMA it has none, and ``nodes`` one that stands for the whole machine.
+    listed = NodeSet.of(reader.numbered(NODE, "node"))
+    devices = with_partitions(reader, read_devices(reader, online, listed))
     offline, isolated = read_offline(reader, online), read_isolated(reader, online)
     return assemble(MachineFacts(cpus, nodes, caches, devices, offline, isolated, reader.notes))
 

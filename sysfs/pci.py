@@ -83,8 +83,8 @@ def _below(reader: TreeReader, path: str, depth: int) -> list[str]:
 
 def _device(reader: TreeReader, path: str, online: CpuSet, nodes: NodeSet) -> Device:
     parts = path.split("/")
-    # A kernel without CONFIG_NUMA has no such file.
-    node = reader.optional(reader.integer, f"{path}/numa_node", -1)
+    # A kernel without CONFIG_NUMA has neither nodes nor this file.
+    node = reader.integer(f"{path}/numa_node") if nodes else -1
     if node != -1 and node not in nodes:
         reader.note(f"{path}/numa_node: expected an online node, got {node}; it is taken as unknown")
         node = -1

@@ -5,7 +5,7 @@ import pytest
 from sysfs.discover import discover, discover_tree
 from sysfs.errors import MachineSourceError, SysfsError
 from tests.fakes.machines import renumber, small_machine
-from tests.fakes.sysfs_tree import memory_tree, tree_of, write_tree
+from tests.fakes.sysfs_tree import files_of, links_of, memory_tree, tree_of, write_tree
 
 PCI = [{"address": "10:01.0", "class": 0x060400, "node": 1}, {"address": "11:00.0", "parent": "10:01.0"}]
 
@@ -24,6 +24,13 @@ def test_the_machine_that_runs_this_can_be_read() -> None:
 def test_cpu_numbers_may_be_sparse_and_beyond_1024() -> None:
     machine = renumber(small_machine(), {n: 1000 + 13 * n for n in range(8)}, {1: 7})
     assert discover_tree(tree_of(machine)) == machine
+
+
+def test_a_kernel_without_numa_has_devices_without_a_node() -> None:
+    machine = small_machine(pci=PCI)
+    files = {p: c for p, c in files_of(machine).items() if "/node/" not in p and not p.endswith("/numa_node")}
+    found = discover_tree(memory_tree(files, links_of(machine)))
+    assert [(each.address, each.node) for each in found.devices] == [("0000:10:01.0", -1), ("0000:11:00.0", -1)]
 
 
 def test_an_empty_tree_is_no_machine(tmp_path: Path) -> None:

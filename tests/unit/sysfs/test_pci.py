@@ -46,12 +46,6 @@ def test_a_node_that_is_not_online_is_unknown(node: str, taken: int, notes: int)
     assert (devices[0].node, len(found)) == (taken, notes)
 
 
-def test_a_kernel_without_numa_has_devices_without_a_node() -> None:
-    without = {path: content for path, content in files(PORT).items() if not path.endswith("/numa_node")}
-    devices, found = read(without, {})
-    assert ([d.node for d in devices], found) == ([-1], ())
-
-
 @pytest.mark.parametrize("name", ["class", "vendor", "device", "numa_node", "local_cpulist"])
 def test_a_device_that_cannot_be_read_is_left_out_and_noted(name: str) -> None:
     devices, notes = read({**files(PORT, **{name: "?"}), **files(CARD)}, BUS)
