@@ -66,7 +66,7 @@ class Daemon:
         self._settings = settings
         self._log = log
         self._machine = machine
-        self._closing = AsyncExitStack()
+        self._closing, self._closing_last = AsyncExitStack(), AsyncExitStack()
         self._takeover: Takeover | None = None
         self._gate = DecisionGate()
         self._grace_seconds = STOP_GRACE_SECONDS
@@ -138,6 +138,7 @@ class Daemon:
             await self._gate.close(DECIDED_SECONDS if self.node is not None else 0.0)
             await self._close_engine()
         await self._close_relays(max(0.0, cut_seconds - loop.time()))
+        await self._closing_last.aclose()
         self._release_lock()
 
     async def _close_engine(self) -> None:
@@ -223,7 +224,8 @@ class Daemon:
         path.parent.mkdir(parents=True, exist_ok=True)
         server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
         await server.start()
-        self._closing.push_async_callback(server.stop)
+        # After the relays: on a socket of systemd's they would accept clients and hang up on each.
+        self._closing_last.push_async_callback(server.stop)
         return f"unix://{path}"
 
     async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:

@@ -29,6 +29,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.simulate.machine import with_offline
 from cri_proxy.state.process_lock import DeciderLock, LockHeld
+from cri_proxy.unix_socket import answers, socket_path
 from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
@@ -113,6 +114,21 @@ async def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_
             await until("it decides", partial(is_ready, daemon), seconds=20)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["state"]
     DeciderLock.acquire(tmp_path / "state").release()
+
+
+async def test_the_embedded_runtime_ends_after_the_relay_in_front_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, is_served = embedded_in(tmp_path), list[bool]()
+    stop = RuntimeServer.stop
+
+    async def noted(server: RuntimeServer) -> None:
+        is_served.append(answers(socket_path(settings.config.listen)))
+        await stop(server)
+
+    monkeypatch.setattr(RuntimeServer, "stop", noted)
+    await start_and_stop(settings)
+    assert is_served == [False]
 
 
 async def test_who_finds_the_lock_taken_does_not_start_and_takes_nothing(tmp_path: Path) -> None:
