@@ -168,10 +168,10 @@ class Config:
         "When no pool has the shared CPU time that a container requests: admit it without a reservation, or refuse it",
     )
     sharers_start_on: Literal["pool", "part"] = option(
-        "pool",
+        "part",
         "sharersStartOn",
-        "Create a container that shares on all CPUs of its pool, or on three quarters until it runs: an update more "
-        "for each, and owners find CPUs beside a start that hangs",
+        "Create a container that would start on all shared CPUs of the machine on three quarters of them until it "
+        "runs, so that owners find CPUs beside a start that hangs, or on all: an update less for each",
     )
     on_policy_error: Literal["passthrough", "reject"] = option(
         "passthrough",

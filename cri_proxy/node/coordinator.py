@@ -69,7 +69,7 @@ class Coordinator:
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
         self.config = config  # in force, replaced by a reload
-        context.ledger.starts.any_may_hang = lambda: self.config.sharers_start_on == "part"
+        context.ledger.starts.all_shared = self._shared_if_part
         self.config_warnings: tuple[str, ...] = ()  # sentences about it and the machine
         context.signals.container_ended.connect(self.release)
 
@@ -106,6 +106,9 @@ class Coordinator:
         """Take the present snapshot as the last good one."""
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
+    def _shared_if_part(self) -> CpuSet | None:
+        return self._fallback.cpus if self.config.sharers_start_on == "part" else None
+
     def decide_and_reserve(
         self, request: Request, sandbox_id: str, *, is_last_try: bool = True
     ) -> Reservation | Rejected:
@@ -131,7 +134,7 @@ class Coordinator:
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
         cpus, starts = decision.pinning.cpus, self._ledger.starts
-        if cpus is not None and (starts or starts.any_may_hang()):
+        if cpus is not None:
             self._effects.calls.look_for_starts()  # that one hangs is a matter of time, of which no event tells
             spared = starts.spared(row, cpus, self._ledger.policy.machine)
             decision = replace(decision, pinning=replace(decision.pinning, cpus=cpus - spared))

@@ -8,7 +8,7 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from tests.fakes.scripted_runtime import Gate
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
-from tests.hostile.node import CONFIGURATION, MACHINE, AttackedNode, Place
+from tests.hostile.node import MACHINE, AttackedNode, Place
 from tests.testbed.wait import until
 from tests.unit.cri_proxy.node.stage import background
 
@@ -83,9 +83,8 @@ async def test_starts_that_hang_one_after_another_leave_room_for_owners(place: P
 
 
 async def test_an_owner_starts_beside_the_first_start_that_hangs(place: Place) -> None:
-    """A start hangs and three sharers come after it: with ``sharersStartOn: part`` an owner of 2 CPUs does not wait."""
-    configuration = f"{CONFIGURATION}sharersStartOn: part\n"
-    async with place.node(options=ONE_POOL, configuration=configuration) as node, node.under_attack():
+    """A start hangs on a machine of one pool and three sharers come after it: an owner of 2 CPUs does not wait."""
+    async with place.node(options=ONE_POOL) as node, node.under_attack():
         _, _, start = await hanging(node, "s")
         for name in ("t", "u", "v"):
             await node.kubelet.start(await created(node, name, SHARES))

@@ -42,13 +42,13 @@ class StartCalls(dict[str, StartCall]):
         self._asked: Counter[str] = Counter()
         self.one_hangs = False
         """The runtime takes too long for one of them: see ``spared``."""
-        self.any_may_hang: Callable[[], bool] = lambda: False
-        """Whether it is as if one hung all the time (option ``sharersStartOn``)."""
+        self.all_shared: Callable[[], CpuSet | None] = lambda: None
+        """Returns the machine's shared CPUs; None where none are spared before a start hangs (``sharersStartOn``)."""
 
     def copy(self) -> "StartCalls":
         """Return the same state, to be changed apart from this."""
         other = StartCalls(self)
-        other.one_hangs, other.any_may_hang = self.one_hangs, self.any_may_hang
+        other.one_hangs, other.all_shared = self.one_hangs, self.all_shared
         return other
 
     @contextmanager
@@ -78,16 +78,20 @@ class StartCalls(dict[str, StartCall]):
         return row.container_id in self and self.presumed(row) is None
 
     def spared(self, row: Row, cpus: CpuSet, machine: Machine) -> CpuSet:
-        """Return those of these CPUs on which a container that shares is not to start while another start hangs.
+        """Return those of these CPUs on which a container that shares is not to start.
 
-        Its start may hang too, or as the first, and then holds all CPUs that it was created with. Whole cores with a
-        quarter of them, at least two, are left to owners that come meanwhile. It gets them once it runs.
+        Its start may hang, and then holds all CPUs that it was created with. Whole cores with a quarter of them, at
+        least two, are left to owners that come meanwhile. It gets them once it runs.
         """
-        left = CpuSet()
+        left, wanted = CpuSet(), max(2, len(cpus) // 4)
         # A running one is past its start, and an owner has all of its CPUs at once: nothing of theirs can be spared.
-        if (self.one_hangs or self.any_may_hang()) and row.state != "running" and row.grant.kind is CpuKind.SHARED:
+        if row.state == "running" or row.grant.kind is not CpuKind.SHARED:
+            return left
+        shared = self.all_shared()
+        # Owners are placed on the others beside the first start that hangs; later ones could hold these too.
+        if self.one_hangs or (shared is not None and len(shared - cpus) < wanted):
             for core in reversed(machine.cores):
-                if len(left) < max(2, len(cpus) // 4):
+                if len(left) < wanted:
                     left |= core.cpus & cpus
         # Never all of them: an empty set is no set to the runtime, and the container would run anywhere.
         return left if left != cpus else CpuSet()

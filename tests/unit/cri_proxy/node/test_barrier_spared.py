@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.unit.cri_proxy.node.stage import OWNS_2, created, hanging, is_alone, 
 SOON_SECONDS = 0.5
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
 LATER = ("t", "u", "v")
+WHOLE = Config(sharers_start_on="pool")
 
 
 @pytest.fixture
@@ -23,56 +25,69 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"loop_factory": LoneLoop}
 
 
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
+@asynccontextmanager
+async def one_pool(config: Config) -> AsyncIterator[Site]:
     """CPUs 1 to 3 are all that is shared: a machine of one pool."""
-    site = await on_loop_time()
+    site = await on_loop_time(config)
     await site.run("full", guaranteed("c", 4000))
     yield site
     assert site.log.errors == []
 
 
-async def test_an_owner_starts_beside_later_sharers_that_hang_once_the_first_start_has_ended(site: Site) -> None:
-    first, gate, start = await hanging(site, spec=SHARES)
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with one_pool(Config()) as site:
+        yield site
+
+
+@pytest.fixture
+async def whole() -> AsyncIterator[Site]:
+    """As ``site``, but before a start hangs containers are created on all CPUs."""
+    async with one_pool(WHOLE) as site:
+        yield site
+
+
+async def test_an_owner_starts_beside_later_sharers_that_hang_once_the_first_start_has_ended(whole: Site) -> None:
+    first, gate, start = await hanging(whole, spec=SHARES)
     await asyncio.sleep(CLEAR_SECONDS)
-    later = [await hanging(site, name, SHARES) for name in LATER]
+    later = [await hanging(whole, name, SHARES) for name in LATER]
     gate.release()
     await start
-    owner, begun = await created(site, "a", OWNS_2), now()
-    await site.kubelet.start(owner)
+    owner, begun = await created(whole, "a", OWNS_2), now()
+    await whole.kubelet.start(owner)
     assert now() - begun < 2 * CLEAR_SECONDS
-    assert {site.cpus(container) for container in (first, *(container for container, _, _ in later))} == {"1"}
+    assert {whole.cpus(container) for container in (first, *(container for container, _, _ in later))} == {"1"}
     for _, gate, _ in later:
         gate.release()
     await asyncio.gather(*(start for _, _, start in later))
-    assert is_alone(site, owner)
+    assert is_alone(whole, owner)
 
 
-async def test_it_has_all_shared_cpus_once_it_runs(site: Site) -> None:
-    _, gate, start = await hanging(site, spec=SHARES)
+async def test_it_has_all_shared_cpus_once_it_runs(whole: Site) -> None:
+    _, gate, start = await hanging(whole, spec=SHARES)
     await asyncio.sleep(CLEAR_SECONDS)
-    later = await created(site, "t", SHARES)
-    assert site.cpus(later) == "1"
-    await site.kubelet.start(later)
+    later = await created(whole, "t", SHARES)
+    assert whole.cpus(later) == "1"
+    await whole.kubelet.start(later)
     await asyncio.sleep(SOON_SECONDS)
-    assert site.cpus(later) == "1-3"
+    assert whole.cpus(later) == "1-3"
     gate.release()
     await start
 
 
-async def test_one_that_has_not_run_grows_when_the_start_ends(site: Site) -> None:
-    _, gate, start = await hanging(site, spec=SHARES)
+async def test_one_that_has_not_run_grows_when_the_start_ends(whole: Site) -> None:
+    _, gate, start = await hanging(whole, spec=SHARES)
     await asyncio.sleep(CLEAR_SECONDS)
-    later = await created(site, "t", SHARES)
+    later = await created(whole, "t", SHARES)
     gate.release()
     await start
     await asyncio.sleep(SOON_SECONDS)
-    assert site.cpus(later) == "1-3"
+    assert whole.cpus(later) == "1-3"
 
 
-async def test_a_start_that_does_not_hang_yet_narrows_nobody(site: Site) -> None:
-    _, gate, start = await hanging(site, spec=SHARES)
-    assert site.cpus(await created(site, "t", SHARES)) == "1-3"
+async def test_a_start_that_does_not_hang_yet_narrows_nobody(whole: Site) -> None:
+    _, gate, start = await hanging(whole, spec=SHARES)
+    assert whole.cpus(await created(whole, "t", SHARES)) == "1-3"
     gate.release()
     await start
 
@@ -80,32 +95,24 @@ async def test_a_start_that_does_not_hang_yet_narrows_nobody(site: Site) -> None
 @pytest.mark.parametrize(
     ("spec", "cpus"), [(guaranteed("c", 1000), 1), (guaranteed("c", 1500), 3), (ContainerSpec("c"), 1)]
 )
-async def test_owners_have_all_of_theirs_at_once(site: Site, spec: ContainerSpec, cpus: int) -> None:
-    _, gate, start = await hanging(site, spec=SHARES)
+async def test_owners_have_all_of_theirs_at_once(whole: Site, spec: ContainerSpec, cpus: int) -> None:
+    _, gate, start = await hanging(whole, spec=SHARES)
     await asyncio.sleep(CLEAR_SECONDS)
-    assert len(CpuSet.parse(site.cpus(await created(site, "t", spec)))) == cpus
+    assert len(CpuSet.parse(whole.cpus(await created(whole, "t", spec)))) == cpus
     gate.release()
     await start
 
 
-async def test_the_last_two_shared_cpus_are_left_to_who_shares(site: Site) -> None:
-    await site.run("more", guaranteed("c", 1000))
-    _, gate, start = await hanging(site, spec=SHARES)
+async def test_the_last_two_shared_cpus_are_left_to_who_shares(whole: Site) -> None:
+    await whole.run("more", guaranteed("c", 1000))
+    _, gate, start = await hanging(whole, spec=SHARES)
     await asyncio.sleep(CLEAR_SECONDS)
-    assert len(CpuSet.parse(site.cpus(await created(site, "t", SHARES)))) == 2
+    assert len(CpuSet.parse(whole.cpus(await created(whole, "t", SHARES)))) == 2
     gate.release()
     await start
 
 
-async def part_of() -> Site:
-    """The same machine where sharers are created on a part of their pool."""
-    site = await on_loop_time(Config(sharers_start_on="part"))
-    await site.run("full", guaranteed("c", 4000))
-    return site
-
-
-async def test_an_owner_starts_beside_the_first_start_that_hangs_where_sharers_begin_on_a_part() -> None:
-    site = await part_of()
+async def test_an_owner_starts_beside_the_first_start_that_hangs(site: Site) -> None:
     first, gate, start = await hanging(site, spec=SHARES)
     later = [await site.run(name, SHARES) for name in LATER]
     await asyncio.sleep(SOON_SECONDS)
@@ -119,16 +126,18 @@ async def test_an_owner_starts_beside_the_first_start_that_hangs_where_sharers_b
     await start
     await asyncio.sleep(SOON_SECONDS)
     assert is_alone(site, owner)
-    assert site.log.errors == []
 
 
-async def test_a_sharer_that_began_on_a_part_has_all_once_it_runs_until_the_option_is_taken_away() -> None:
-    site = await part_of()
+async def test_what_begins_on_a_part_has_all_once_it_runs_as_long_as_the_option_is_on(site: Site) -> None:
     first = await created(site, "t", SHARES)
     assert site.cpus(first) == "1"
     await site.kubelet.start(first)
     await asyncio.sleep(SOON_SECONDS)
     assert site.cpus(first) == "1-3"
-    site.node.coordinator.config = Config()
+    site.node.coordinator.config = WHOLE
     assert site.cpus(await created(site, "u", SHARES)) == "1-3"
-    assert site.log.errors == []
+
+
+async def test_where_owners_find_others_it_begins_on_all_of_its_pool() -> None:
+    site = await on_loop_time()
+    assert site.cpus(await created(site, "t", SHARES)) == "4-7"

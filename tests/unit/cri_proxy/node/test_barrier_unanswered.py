@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,7 @@ from tests.unit.cri_proxy.node.stage import (
 
 UPDATE = "UpdateContainerResources"
 SOON_SECONDS = 0.5
+WHOLE = Config(sharers_start_on="pool")
 
 
 @pytest.fixture
@@ -50,6 +52,15 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     site = await on_loop_time()
+    yield site
+    assert site.log.errors == []
+
+
+@pytest.fixture
+async def whole() -> AsyncIterator[Site]:
+    """One pool, of which a container is created on all CPUs: CPUs 1 to 3."""
+    site = await on_loop_time(WHOLE)
+    await site.run("full", guaranteed("c", 4000))
     yield site
     assert site.log.errors == []
 
@@ -72,7 +83,7 @@ async def test_who_needs_the_cpus_of_a_start_that_hangs_is_placed_elsewhere_afte
     assert is_alone(site, owner)
 
 
-@pytest.mark.parametrize("rules", [Config(), REJECT], ids=["passthrough", "reject"])
+@pytest.mark.parametrize("rules", [WHOLE, replace(REJECT, sharers_start_on="pool")], ids=["passthrough", "reject"])
 async def test_without_another_place_it_is_refused_with_the_name_of_the_one_that_hangs(rules: Config) -> None:
     site = await on_loop_time(rules)
     await site.run("full", guaranteed("c", 4000))
@@ -111,35 +122,33 @@ async def test_a_start_that_ends_in_time_is_waited_for(site: Site) -> None:
     assert is_alone(site, owner)
 
 
-async def test_when_it_comes_alive_at_last_it_is_updated_at_once(site: Site) -> None:
-    await site.run("full", guaranteed("c", 4000))
-    sharer, gate, start = await hanging(site)
-    owner = await created(site, "a", OWNS_2)
+async def test_when_it_comes_alive_at_last_it_is_updated_at_once(whole: Site) -> None:
+    sharer, gate, start = await hanging(whole)
+    owner = await created(whole, "a", OWNS_2)
     with pytest.raises(CallFailed):
-        await site.kubelet.start(owner)
-    assert site.runtime.updates == ()
+        await whole.kubelet.start(owner)
+    assert whole.runtime.updates == ()
     gate.release()
     await start
     await asyncio.sleep(SOON_SECONDS)
-    assert (site.cpus(sharer), str(owned(site, owner))) == ("3", "1-2")
+    assert (whole.cpus(sharer), str(owned(whole, owner))) == ("3", "1-2")
 
 
-async def test_after_the_kubelet_has_given_up_its_cpus_are_still_nobodys(site: Site) -> None:
+async def test_after_the_kubelet_has_given_up_its_cpus_are_still_nobodys(whole: Site) -> None:
     """However long: the runtime may go on with it, on the CPUs that it had when the start was sent."""
-    await site.run("full", guaranteed("c", 4000))
-    sharer, gate, start = await hanging(site)
+    sharer, gate, start = await hanging(whole)
     await given_up(start)
     await asyncio.sleep(3600)
-    owner, begun = await created(site, "a", OWNS_2), now()
+    owner, begun = await created(whole, "a", OWNS_2), now()
     with pytest.raises(CallFailed, match=r"default/s/c: the runtime has not answered its StartContainer for 37\d\d s"):
-        await site.kubelet.start(owner)
+        await whole.kubelet.start(owner)
     assert now() - begun < 2 * CLEAR_SECONDS
     gate.release()
     await asyncio.sleep(SOON_SECONDS)
-    await site.node.resync.check_all("slow check")
-    await site.node.settle()
-    await site.kubelet.start(owner)
-    assert (site.cpus(sharer), is_alone(site, owner)) == ("3", True)
+    await whole.node.resync.check_all("slow check")
+    await whole.node.settle()
+    await whole.kubelet.start(owner)
+    assert (whole.cpus(sharer), is_alone(whole, owner)) == ("3", True)
 
 
 @pytest.mark.usefixtures("busy")
@@ -163,21 +172,20 @@ async def test_a_new_attempt_starts_while_the_old_one_hangs_and_the_old_ones_cpu
 
 
 async def test_a_container_that_is_stopped_before_it_comes_alive_keeps_its_cpus_until_its_sandbox_goes(
-    site: Site,
+    whole: Site,
 ) -> None:
     """containerd takes a stop of a created container, and starts it all the same."""
-    await site.run("full", guaranteed("c", 4000))
-    sharer, gate, start = await hanging(site)
+    sharer, gate, start = await hanging(whole)
     await given_up(start)
-    await site.kubelet.stop(sharer)
-    owner = await created(site, "a", OWNS_2)
+    await whole.kubelet.stop(sharer)
+    owner = await created(whole, "a", OWNS_2)
     with pytest.raises(CallFailed, match="default/s/c"):
-        await site.kubelet.start(owner)
+        await whole.kubelet.start(owner)
     gate.release()
-    await direct(site).stop(sharer)
-    await site.kubelet.remove(sharer)
-    await site.kubelet.start(owner)
-    assert len(site.node.context.ledger.starts) == 0
+    await direct(whole).stop(sharer)
+    await whole.kubelet.remove(sharer)
+    await whole.kubelet.start(owner)
+    assert len(whole.node.context.ledger.starts) == 0
 
 
 @pytest.mark.usefixtures("busy")
@@ -307,22 +315,21 @@ async def test_several_that_hang_cost_two_waits_at_most_and_are_all_named(site: 
     assert is_alone(site, owner)
 
 
-async def test_nothing_is_left_behind_when_the_call_ends_by_the_loss_of_the_connection(site: Site) -> None:
-    await site.run("full", guaranteed("c", 4000))
-    sharer, _, start = await hanging(site)
+async def test_nothing_is_left_behind_when_the_call_ends_by_the_loss_of_the_connection(whole: Site) -> None:
+    sharer, _, start = await hanging(whole)
     for number in range(5):
         with pytest.raises(CallFailed):
-            await site.kubelet.start(await created(site, f"a{number}", guaranteed("c", 1000)))
-    site.runtime.go_away()
+            await whole.kubelet.start(await created(whole, f"a{number}", guaranteed("c", 1000)))
+    whole.runtime.go_away()
     with pytest.raises(RuntimeUnavailable):
         await start
-    site.runtime.come_back()
+    whole.runtime.come_back()
     await asyncio.sleep(60)
-    await site.node.resync.check_all("slow check")
+    await whole.node.resync.check_all("slow check")
     await asyncio.sleep(60)
-    assert len(site.node.context.ledger.starts) == 0
-    assert not site.node.effects.is_busy(site.row(sharer).key)
-    assert len(site.node.context.tasks) == 0
+    assert len(whole.node.context.ledger.starts) == 0
+    assert not whole.node.effects.is_busy(whole.row(sharer).key)
+    assert len(whole.node.context.tasks) == 0
     others = [
         t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.get_name().startswith("Task-")
     ]

@@ -81,6 +81,21 @@ async def test_whole_cores_with_a_quarter_of_the_cpus_are_spared_while_a_start_h
     assert not starts.spared(replace(row, state="running"), CpuSet.parse(shared), machine)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "spared"),
+    [("1-7,9-15", "6-7,14-15"), ("1-6,9-14", "5-6,13-14"), ("1-5,9-13", ""), ("1-3,9-11", ""), ("7,15", "")],
+    ids=["all", "all but two", "all but four, of which owners have enough", "a half", "one core of all"],
+)
+async def test_before_a_start_hangs_they_are_spared_where_others_leave_owners_too_few(
+    site: Site, cpus: str, spared: str
+) -> None:
+    row, starts = site.row(await created(site, "s", SHARES)), StartCalls()
+    machine = describe({"cores": 8, "threads": 2, "numbering": "split"})
+    starts.all_shared = lambda: CpuSet.parse("1-7,9-15")
+    assert str(starts.copy().spared(row, CpuSet.parse(cpus), machine)) == spared
+    assert not starts.spared(replace(row, state="running"), CpuSet.parse(cpus), machine)
+
+
 async def test_an_end_may_come_twice(site: Site) -> None:
     sharer, _ = await sent(site)
     calls = StartCalls()
