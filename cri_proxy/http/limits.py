@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cri_proxy.clock import Clock
 from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
+
+TURN_SECONDS: Final = 0.001
+"""How long a turn of a long answer goes on with further steps: an event loop cannot wait for less in between."""
 
 
 class ConnectionLimit:
@@ -131,13 +134,16 @@ class FairShare:
                 self._rests_until_seconds = now_seconds + (now_seconds - began_seconds)
 
     async def run(self, work: Steps[T]) -> T:
-        """Return the result of this work, each step in a turn of its own: short answers come in between."""
+        """Return the result of this work, steps of a millisecond in each turn: short answers come in between."""
         async with self._long:  # one at a time is half done and takes memory
             with closing(work):
                 while True:
                     async with self.turn():
+                        ends_at_seconds = self._clock.monotonic_seconds() + TURN_SECONDS
                         try:
                             next(work)
+                            while self._clock.monotonic_seconds() < ends_at_seconds:
+                                next(work)
                         except StopIteration as done:
                             result: T = done.value
                             return result

@@ -24,6 +24,8 @@ TICK_SECONDS: Final = 1.0
 """How often is looked whether something may have changed."""
 POLL_SECONDS: Final = 0.25
 """How late a page hears of it then."""
+FIRST_POLL_SECONDS: Final = 0.02
+"""How late a page that has just been opened gets the first status: a person waits for it."""
 LOOK_SECONDS: Final = 30.0
 """How late a change is seen that ``DaemonView.mark`` does not show: a warning, a device."""
 ALIVE_SECONDS: Final = 15.0
@@ -96,7 +98,7 @@ class StatusFeed:
                     event = b":\n\n"
                 sent_at_seconds = now_seconds if event else sent_at_seconds
                 yield event
-                await self._clock.sleep(POLL_SECONDS)
+                await self._clock.sleep(POLL_SECONDS if shown >= 0 else FIRST_POLL_SECONDS)
         finally:
             self._pages -= 1
             if not self._pages:

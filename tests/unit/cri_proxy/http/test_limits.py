@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import pytest
 
-from cri_proxy.http.limits import ConnectionLimit, FairShare
+from cri_proxy.http.limits import TURN_SECONDS, ConnectionLimit, FairShare
 from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 
@@ -149,11 +149,12 @@ async def test_an_answer_that_fails_gives_the_turn_on() -> None:
         pass
 
 
-def noting(seen: list[str], name: str, slices: int) -> Steps[str]:
-    """Work that notes every slice, the last one too, and its end."""
+def noting(clock: JumpingClock, seen: list[str], name: str, slices: int, seconds: float = TURN_SECONDS) -> Steps[str]:
+    """Work that notes every slice, each of so many seconds, and its end."""
     try:
         for _ in range(slices):
             seen.append(name)
+            clock.now += seconds
             yield
         return f"{name} done"
     finally:
@@ -176,34 +177,49 @@ async def test_every_slice_of_a_long_answer_is_a_turn_and_others_run_before_each
 
 async def test_a_short_answer_does_not_wait_for_the_end_of_a_long_one() -> None:
     seen: list[str] = []
-    share = FairShare(JumpingClock())
+    clock = JumpingClock()
+    share = FairShare(clock)
 
     async def short() -> None:
         async with share.turn():
             seen.append("short")
 
-    await asyncio.gather(share.run(noting(seen, "long", 5)), short())
+    await asyncio.gather(share.run(noting(clock, seen, "long", 5)), short())
     assert seen == ["long", "short", *["long"] * 4, "end of long"]
+
+
+async def test_a_turn_takes_as_many_short_slices_as_fit() -> None:
+    clock, seen = JumpingClock(), list[str]()
+    share = FairShare(clock)
+
+    async def short() -> None:
+        async with share.turn():
+            seen.append("short")
+
+    await asyncio.gather(share.run(noting(clock, seen, "long", 5, TURN_SECONDS / 2)), short())
+    assert seen == ["long", "long", "short", *["long"] * 3, "end of long"]
 
 
 async def test_of_long_answers_one_is_begun_when_the_one_before_is_done() -> None:
     seen: list[str] = []
-    share = FairShare(JumpingClock())
-    assert await asyncio.gather(*(share.run(noting(seen, name, 2)) for name in "ab")) == ["a done", "b done"]
+    clock = JumpingClock()
+    share = FairShare(clock)
+    assert await asyncio.gather(*(share.run(noting(clock, seen, name, 2)) for name in "ab")) == ["a done", "b done"]
     assert seen == ["a", "a", "end of a", "b", "b", "end of b"]
 
 
 async def test_a_long_answer_that_nobody_wants_any_more_is_ended_and_gives_the_turn_on() -> None:
     seen: list[str] = []
-    share, asking = FairShare(JumpingClock()), Tasks()
+    clock, asking = JumpingClock(), Tasks()
+    share = FairShare(clock)
 
     async def ask() -> None:
-        await share.run(noting(seen, "long", 1_000_000))
+        await share.run(noting(clock, seen, "long", 1_000_000))
 
     asking.start(ask())
     await asyncio.sleep(0)  # it stands in line now
     async with asyncio.timeout(20), share.turn():
         assert seen == ["long"]
     await asking.cancel()
-    assert await share.run(noting(seen, "next", 1)) == "next done"
+    assert await share.run(noting(clock, seen, "next", 1)) == "next done"
     assert [name for name, _ in itertools.groupby(seen)] == ["long", "end of long", "next", "end of next"]

@@ -3,6 +3,7 @@ import os
 import select
 import socket
 import stat
+import time
 from http import HTTPStatus
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.connection import Times
+from cri_proxy.http.limits import TURN_SECONDS
 from cri_proxy.http.messages import HttpRequest, Query, Response, text_response
 from cri_proxy.http.routes import build_routes
 from cri_proxy.http.server import MAX_BODY_BYTES, AdminServer
@@ -279,6 +281,7 @@ class Slow(FixedDaemon):
         for _ in range(100):
             self.seen.append(self._others)
             asyncio.get_running_loop().call_soon(self._note)
+            time.sleep(TURN_SECONDS)
             yield
         return (yield from super().status_steps())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from cri_proxy.http.status_stream import ALIVE_SECONDS, LOOK_SECONDS, SHARE, Budget, StatusFeed
+from cri_proxy.http.status_stream import ALIVE_SECONDS, LOOK_SECONDS, POLL_SECONDS, SHARE, Budget, StatusFeed
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.steps import Steps, at_once
 from tests.fakes.clock import LoopClock
@@ -81,6 +81,14 @@ async def test_a_page_gets_the_whole_and_then_what_changes() -> None:
         assert (name, whole["node"]) == ("status", "worker-1")
         the.daemon.warn("hot")
         assert await event(page) == ("change", {"warnings": ["hot"]})
+
+
+async def test_a_page_that_is_opened_gets_the_first_status_as_soon_as_it_is_made() -> None:
+    the = scene()
+    begun = asyncio.get_running_loop().time()
+    async with aclosing(the.open()) as page:
+        await event(page)
+        assert asyncio.get_running_loop().time() - begun < POLL_SECONDS / 2
 
 
 async def test_a_change_is_made_once_for_all_pages() -> None:
