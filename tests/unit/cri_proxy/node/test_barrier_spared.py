@@ -141,3 +141,14 @@ async def test_what_begins_on_a_part_has_all_once_it_runs_as_long_as_the_option_
 async def test_where_owners_find_others_it_begins_on_all_of_its_pool() -> None:
     site = await on_loop_time()
     assert site.cpus(await created(site, "t", SHARES)) == "4-7"
+
+
+async def test_after_a_restart_what_has_not_run_is_sent_nothing_and_has_all_once_it_runs(site: Site) -> None:
+    container = await created(site, "t", SHARES)
+    updates = site.runtime.updates
+    await site.open()
+    await asyncio.sleep(SOON_SECONDS)
+    assert (site.cpus(container), site.runtime.updates) == ("1", updates)
+    await site.kubelet.start(container)
+    await asyncio.sleep(SOON_SECONDS)
+    assert site.cpus(container) == "1-3"
