@@ -3,7 +3,6 @@ import os
 import select
 import socket
 import stat
-import time
 from http import HTTPStatus
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 from tests.fakes.http import closed, exchange, fixed_server, serving
 from tests.fakes.views import FixedDaemon
+from tests.fakes.waiting import busy_for
 
 LINE = b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"
 SLOW = b"POST /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -281,7 +281,7 @@ class Slow(FixedDaemon):
         for _ in range(100):
             self.seen.append(self._others)
             asyncio.get_running_loop().call_soon(self._note)
-            time.sleep(TURN_SECONDS)
+            busy_for(TURN_SECONDS)
             yield
         return (yield from super().status_steps())
 

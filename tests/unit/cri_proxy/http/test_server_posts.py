@@ -1,7 +1,6 @@
 """POST over TCP, which a server offers to its clients there with limits of its own."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 
@@ -12,6 +11,7 @@ from cri_proxy.http.messages import TEXT, HttpRequest, Response
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
+from tests.fakes.waiting import busy_for
 
 HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
 
@@ -118,7 +118,7 @@ async def test_an_answer_in_steps_leaves_the_loop_to_others_between_them() -> No
     def steps() -> Steps[Response]:
         for number in range(5):
             asyncio.get_running_loop().call_soon(passes.append, number)
-            time.sleep(TURN_SECONDS)
+            busy_for(TURN_SECONDS)
             yield
             assert passes[-1] == number
         return Response(200, TEXT, b"whole")
