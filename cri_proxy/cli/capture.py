@@ -3,15 +3,19 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cri_proxy.cli.admin import add_admin_option
 from cri_proxy.cli.arguments import ROOT, add_path
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.errors import CommandFailed
 
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
 cri-proxy topology --machine machine.tar.xz
 cri-proxy capture --state node-7.tar.xz"""
+
+WITHOUT_EFFECT: Final = (WithoutEffect(("--admin",), "without --state", lambda args: not args.state),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from cri_proxy.cli.admin import add_admin_option, fetch
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.layers.report import ConfigReport, OptionChange, resolve
 from cri_proxy.cli.output import emit
 from cri_proxy.cli.render.explain import pinning_change_text
@@ -27,6 +29,14 @@ cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
 cri-proxy check-config /etc/cri-proxy/cluster --node-group realtime
 cri-proxy check-config --all packaging/kubernetes/configuration.yaml
 cri-proxy check-config configs/strict.yaml --machine '{packages: 2, nodes: 2, cores: 16, memory: 64Gi}'"""
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("--node-name", "--node-group", "--admin"),
+        "with --all, which checks those of all nodes and asks no daemon",
+        lambda args: args.all,
+    ),
+)
 
 UNRESTRICTED = (
     "restrictedAnnotations is not set: the author of any pod may write memory.preserve and other annotations that take "

@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from typing import Final
 
 from cri_proxy.cli.arguments import seconds
+from cri_proxy.cli.help.parser import WithoutEffect
 
 EXAMPLE = """\
 cri-proxy demo
@@ -11,6 +13,8 @@ cri-proxy demo --pace 0
 cri-proxy demo -o json"""
 # Pause between two steps on a terminal: time to read five lines.
 PACE_SECONDS = 2.0
+
+WITHOUT_EFFECT: Final = (WithoutEffect(("--pace",), "without -o text", lambda args: args.output != "text"),)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
+from typing import Final
 
 from cri_proxy.cli.arguments import argument, write_text
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import COSTS, cost_errors_at, read_costs
 from cri_proxy.foreign_text import visible_lines
@@ -103,6 +105,15 @@ BUDGET_MS = DocumentOption(
 )
 SEED = DocumentOption("seed", whole, 0, "seed of the annealing (default 0)", "N")
 OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, BUSY, MUST, MISSING, NORMALIZE, METHOD, BUDGET_MS, SEED)
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(("--seed",), "with --method greedy", lambda args: args.method is SelectMethod.GREEDY),
+    WithoutEffect(
+        ("--budget-ms",),
+        "without --method auto or exact",
+        lambda args: args.method in (SelectMethod.GREEDY, SelectMethod.ANNEAL),
+    ),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

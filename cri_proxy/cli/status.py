@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cri_proxy.cli.arguments import add_path, argument, seconds
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.errors import CommandFailed
 from sysfs.cpuset import CpuSet
 
@@ -24,6 +25,22 @@ _KINDS = ("exclusive", "isolated", "mixed", "shared", "reserved", "preserve")
 # Those of a Node (NodeAddressType of core/v1), and its name.
 _ADDRESS_TYPES = ("InternalIP", "Hostname", "InternalDNS", "ExternalIP", "ExternalDNS", "name")
 _SORTS = ("name", "cpus", "memory", "kind")
+_OF_TREE = ("--sort", "--no-fold")
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(("--kubeconfig", "--address-type", "--port"), "without --nodes", lambda args: not args.nodes),
+    WithoutEffect(
+        ("--ca-file", "--token-file", "--timeout"),
+        "without --url or --nodes",
+        lambda args: not args.url and not args.nodes,
+    ),
+    WithoutEffect(("--interval",), "without --watch", lambda args: not args.watch),
+    WithoutEffect(_OF_TREE, "without -o text", lambda args: args.output != "text"),
+    WithoutEffect(_OF_TREE, "with --nodes, which prints a row for each node", lambda args: bool(args.nodes)),
+    WithoutEffect(
+        _OF_TREE, "with --cpu, which prints no tree unless --watch does", lambda args: args.cpu and not args.watch
+    ),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +56,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     kubeconfig = "the API server to ask for --nodes LABEL ($KUBECONFIG, ~/.kube/config, or that of the pod)"
     add_path(parser, "--kubeconfig", "FILE", kubeconfig)
     address = "which address of Nodes to ask, or name for their names (default InternalIP)"
-    parser.add_argument("--address-type", default="InternalIP", choices=_ADDRESS_TYPES, help=address)
+    parser.add_argument("--address-type", choices=_ADDRESS_TYPES, help=address)
     port = "the port to ask Nodes of the API server, or of kubectl, at (default 8891)"
-    parser.add_argument("--port", type=argument(_port), default=8891, metavar="N", help=port)
+    parser.add_argument("--port", type=argument(_port), metavar="N", help=port)
     add_path(parser, "--ca-file", "FILE", "the authorities whose certificates --url and --nodes trust (the system's)")
     add_path(parser, "--token-file", "FILE", "the token to show to them: the first line of this file")
     time = "how long a node may take to answer --url and --nodes (default 5)"

@@ -2,14 +2,24 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
 
 from cri_proxy.cli.arguments import add_machine, add_path, machine_of, write_text
+from cri_proxy.cli.help.parser import WithoutEffect
 from sysfs.model import Machine
 
 EXAMPLE = """\
 cri-proxy topology
 cri-proxy topology --machine tests/golden/machines/2s4n-pci.tar.xz -o json
 cri-proxy topology --machine '{packages: 2, nodes: 2, cores: 4, threads: 2, memory: 8Gi}' --svg machine.svg"""
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("-o", "--output"),
+        "with --svg, which prints nothing",
+        lambda args: args.svg is not None and args.output != "text",
+    ),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d((?:\s|\x1b\[\d+m)+)\d\d:\d\d:\d\d"
 _DURATION: Final = re.compile(r"decided in [\d.]+ ms")
 # A busy machine gives the daemon no CPU time now and then; it says so, above a blank line.
 _STARVED: Final = re.compile(r"(?:\x1b\[\d+m)*warning: the event loop was .*?\n\n", re.DOTALL)
-_ASKING: Final = ("status", "explain", "events", "fit", "check-config", "capture")
+_ASKING: Final = ("status", "explain", "events", "fit", "check-config")
 
 
 class _Screen(io.StringIO):
@@ -71,7 +71,7 @@ async def _answered(page: str, admin: Path) -> str:
 def _output_of(words: list[str], admin: Path, *, is_terminal: bool = False) -> str:
     """Return what a command line prints, errors too, with moments and durations that are always the same."""
     asked = [str(admin.parent / CAPTURED) if word == f"{CAPTURED}/" else word for word in words]
-    asked += ["--admin", f"unix://{admin}"] if words[0] in _ASKING else []
+    asked += ["--admin", f"unix://{admin}"] if words[0] in _ASKING or "--state" in words else []
     printed = _Screen(is_terminal=is_terminal)
     with _in_clone(), redirect_stdout(printed), redirect_stderr(printed):
         run_command(asked)

@@ -3,9 +3,10 @@
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cri_proxy.cli.arguments import add_path, argument, seconds
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ cri-proxy config-agent --from /config --to /host/cluster --cluster --canary cri-
 
 GROUP_VARIABLE = "CRI_PROXY_NODE_GROUP"
 NODE_VARIABLE = "NODE_NAME"
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("--canary", "--node-name", "--config-map", "--kubeconfig"), "without --cluster", lambda args: not args.cluster
+    ),
+    WithoutEffect(("--canary-steady", "--canary-timeout"), "without --canary", lambda args: not args.canary),
+    WithoutEffect(("--canary",), "with --once, which waits for no other node", lambda args: args.once),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +89,6 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.relay.event_loop import run_on_loop
     from cri_proxy.tasks import stop_event
 
-    if args.canary and (args.once or not args.cluster):
-        raise CommandFailed("--canary goes with --cluster and without --once: it waits for other nodes", 2)
     try:
         is_given = args.group_file or args.cluster
         group = "" if is_given else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))

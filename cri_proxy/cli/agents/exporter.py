@@ -1,10 +1,11 @@
 """``cri-proxy exporter``: tell the cluster what the daemon of this node knows, until it is stopped."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cri_proxy.cli.admin import add_admin_option
 from cri_proxy.cli.arguments import add_path
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 cri-proxy exporter
 cri-proxy exporter --kubeconfig /etc/cri-proxy/exporter.conf --once"""
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(("--node-name",), "without --node-condition", lambda args: not args.node_condition),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cri_proxy.cli.arguments import ROOT, add_path
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.output import say
 from cri_proxy.errors import CommandFailed
 
@@ -19,6 +20,14 @@ cri-proxy installer --host /host --node-name "$NODE_NAME"
 cri-proxy installer --turn-back"""
 
 POLL_SECONDS = 10.0
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("--node-name", "--namespace", "--config", "--guard-seconds", "--once"),
+        "with --turn-back, which asks no cluster and installs nothing",
+        lambda args: args.turn_back,
+    ),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

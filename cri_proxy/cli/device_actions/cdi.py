@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cri_proxy.cli.arguments import ROOT, add_path, argument
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.output import emit
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from cri_proxy.cri.cdi.names import is_kind
@@ -28,6 +30,15 @@ cri-proxy devices cdi
 cri-proxy devices cdi --write ./cdi
 cri-proxy devices cdi /etc/cri-proxy/devices.yaml --write /etc/cdi
 cri-proxy devices cdi --kind example.com/nic -o json"""
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(("--scan",), "without FILE: the PCI devices that are here are scanned", lambda args: not args.file),
+    WithoutEffect(
+        ("--state-dir",),
+        "with FILE unless --scan is given: a file has its own numbers",
+        lambda args: args.file is not None and not args.scan,
+    ),
+)
 
 OWN_KINDS = (VF_KIND, *(f"{OWN_VENDOR}/{kind}" for kind in DEVICE_TYPES))
 

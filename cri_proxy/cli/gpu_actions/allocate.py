@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
+from typing import Final
 
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice, flag
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import GpuAllocation, GpuRequest, LinkMode, LinkOptions, LinkPolicy, allocate, pair_points
@@ -50,6 +52,15 @@ SPARE_LINKS = flag(
     "best-effort: a single GPU is the one whose links the other available ones miss least, instead of the first",
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (SIZE, AVAILABLE, REQUIRED, POLICY, MODE, EXACT, SPARE_LINKS)
+
+# A document may name the policy too, and the same command line goes for several documents.
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("--exact", "--spare-links"),
+        f"without --policy {LinkPolicy.BEST_EFFORT}",
+        lambda args: args.policy not in (None, LinkPolicy.BEST_EFFORT),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)

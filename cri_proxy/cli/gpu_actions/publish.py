@@ -3,12 +3,14 @@
 import argparse
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from cri_proxy.cli.admin import add_admin_option, fetch
 from cri_proxy.cli.arguments import add_path
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.cli.output import emit
 from cri_proxy.errors import CommandFailed
 from cri_proxy.feature_file import FEATURE_DIRECTORY, feature_text, write_feature_file
@@ -34,6 +36,8 @@ cri-proxy gpu publish configs/links/server.txt
 kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish configs/links/server.txt)"
 nvidia-smi topo -m | cri-proxy gpu publish - --feature-file {FEATURE_DIRECTORY}/gpu-links
 nvidia-smi topo -m | cri-proxy gpu publish - --free daemon --feature-file {FEATURE_DIRECTORY}/gpu-links"""
+
+WITHOUT_EFFECT: Final = (WithoutEffect(("--admin",), "without --free daemon", lambda args: args.free != "daemon"),)
 
 COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written by: cri-proxy gpu publish"
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Final
 
+from cri_proxy.cli.help.parser import WithoutEffect
 from cri_proxy.errors import CommandFailed
 
 EXAMPLE = """\
@@ -12,6 +13,12 @@ cri-proxy completion fish > cri-proxy.fish"""
 
 _SHELLS: Final = ("bash", "zsh", "fish")
 CONTAINERS: Final = "containers"
+
+WITHOUT_EFFECT: Final = (
+    WithoutEffect(
+        ("--admin",), f"without {CONTAINERS}: a script asks for its own", lambda args: args.what != CONTAINERS
+    ),
+)
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,10 @@
 
 import argparse
 import importlib
+import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol, TypedDict, cast
 
 from cri_proxy.cli.help.commands import PROG, ROWS, CommandRow
@@ -14,8 +16,17 @@ OUTPUTS: Final = ("text", "json", "yaml")
 EXIT_USAGE: Final = 2
 
 
+@dataclass(frozen=True, slots=True)
+class WithoutEffect:
+    """Options that are refused where they would have no effect: ``where`` ends that sentence, ``is_so`` decides it."""
+
+    options: tuple[str, ...]
+    where: str
+    is_so: Callable[[argparse.Namespace], bool]
+
+
 class Command(Protocol):
-    """The interface of a command's module."""
+    """The interface of a command's module; it may also have ``WITHOUT_EFFECT``, a tuple of rows."""
 
     EXAMPLE: str
 
@@ -35,7 +46,26 @@ class CheckedOptions(argparse.RawDescriptionHelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Reports wrong usage in one line, not below a screen of options."""
+    """Reports wrong usage in one line, not below a screen of options; also options that would have no effect."""
+
+    without_effect: tuple[WithoutEffect, ...] = ()
+
+    def parse_known_args(  # type: ignore[override]  # its overloads are about namespaces of other classes
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Return the values and the words that are not known, as argparse does; refuse an option without effect."""
+        words = list(sys.argv[1:] if args is None else args)
+        found, unknown = super().parse_known_args(words, namespace)
+        given = _given(words)
+        idle = [
+            f"{option} has no effect {row.where}"
+            for row in self.without_effect
+            for option in row.options
+            if option in given and row.is_so(found)
+        ]
+        if idle:
+            self.error("; ".join(idle))
+        return found, unknown
 
     def format_help(self) -> str:
         """Return the help, as wide as the terminal."""
@@ -58,12 +88,23 @@ def load_command(name: str) -> Command:
 def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
     """Build the parser of one command or action, with its example in the help."""
     parser = CommandParser(f"{PROG} {name}", **help_of(ROWS[name], command.EXAMPLE))
+    parser.without_effect = getattr(command, "WITHOUT_EFFECT", ())
     command.register(parser)
     if ROWS[name].has_output and not ROWS[name].actions:
         parser.add_argument(
             "-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data"
         )
     return parser
+
+
+def _given(words: list[str]) -> set[str]:
+    """Return the options among these words; their names are never abbreviated (``help_of``).
+
+    >>> sorted(_given(["-ojson", "--port=1", "--url", "x", "--", "--pool"]))
+    ['--port', '--url', '-o']
+    """
+    options = words[: words.index("--")] if "--" in words else words
+    return {word.partition("=")[0] if word.startswith("--") else word[:2] for word in options if word.startswith("-")}
 
 
 class CommandHelp(TypedDict):

@@ -20,6 +20,8 @@ _MOST_NODES: Final = 5000
 _MAX_LIST_BYTES: Final = 1 << 20
 # A Node of a long-lived cluster with its images takes some 20 KB.
 _MAX_JSON_BYTES: Final = 256 << 20
+_PORT: Final = 8891
+_ADDRESS_TYPE: Final = "InternalIP"
 _SELECTOR: Final = re.compile(r"[^/\s][^\s]*=[^\s]*|.*[^=\s](\s+(not)?in\s*\(.*\)|!=).*|!.+")
 
 NamedDaemons = tuple[tuple[str, DaemonUrl], ...]
@@ -28,14 +30,21 @@ NamedDaemons = tuple[tuple[str, DaemonUrl], ...]
 def nodes_of(args: argparse.Namespace) -> NamedDaemons:
     """Return names and daemons of the value of --nodes: '-', a file, or a label. Raises CommandFailed."""
     value: str = args.nodes
+    address_type, port = args.address_type or _ADDRESS_TYPE, args.port or _PORT
     if value == "-" or Path(value).exists():
+        if args.kubeconfig is not None:
+            raise CommandFailed(f"--kubeconfig has no effect without --nodes LABEL: {value} is read instead", 2)
         text = _text(value)
         if text.lstrip()[:1] == "{":
-            return nodes_in_json(text, value, args.address_type, args.port)
+            return nodes_in_json(text, value, address_type, port)
+        for option, given in (("--address-type", args.address_type), ("--port", args.port)):
+            if given is not None:
+                what = f"--nodes LABEL, or of Nodes that kubectl prints: {value} has lines with addresses"
+                raise CommandFailed(f"{option} has no effect without {what}", 2)
         return nodes_in(text, value)
     if not _SELECTOR.fullmatch(value):
         raise CommandFailed(f"--nodes: no file {value}; a label is KEY=VALUE (KEY= for one without a value)", 2)
-    return _of_label(value, args)
+    return _daemons(_of_label(value, args.kubeconfig), f"--nodes {value}", address_type, port)
 
 
 def nodes_in(text: str, file: str) -> NamedDaemons:
@@ -74,17 +83,16 @@ def nodes_in_json(text: str, file: str, address_type: str, port: int) -> NamedDa
     return _daemons(nodes, file, address_type, port)
 
 
-def _of_label(selector: str, args: argparse.Namespace) -> NamedDaemons:
+def _of_label(selector: str, kubeconfig: Path | None) -> Sequence[ListedNode]:
     """Return the nodes with a label, by the API server of kubectl. Raises CommandFailed."""
     pipe = f"kubectl get nodes -l '{selector}' -o json | cri-proxy status --nodes -"
     try:
-        access = access_of(args.kubeconfig or kubeconfig_of(os.environ, Path.home()), os.environ)
-        found = asyncio.run(list_nodes(ApiClient(access), selector))
+        access = access_of(kubeconfig or kubeconfig_of(os.environ, Path.home()), os.environ)
+        return asyncio.run(list_nodes(ApiClient(access), selector))
     except AccessError as error:
         raise CommandFailed(f"{error}; or let kubectl ask: {pipe}", 2) from error
     except CriProxyError as error:
         raise CommandFailed(f"--nodes {selector}: {error}") from error
-    return _daemons(found, f"--nodes {selector}", args.address_type, args.port)
 
 
 def _daemons(nodes: Sequence[ListedNode], source: str, address_type: str, port: int) -> NamedDaemons:

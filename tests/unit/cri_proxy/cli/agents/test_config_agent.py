@@ -115,8 +115,8 @@ async def test_the_label_of_the_node_is_asked_for_at_the_api_server(
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (["--canary", "a=b"], "--canary goes with --cluster"),
-        (["--cluster", "--canary", "a=b", "--once"], "--canary goes with --cluster and without --once"),
+        (["--canary", "a=b"], "--canary has no effect without --cluster"),
+        (["--cluster", "--canary", "a=b", "--once"], "--canary has no effect with --once"),
         (["--cluster", "--canary", " "], "expected a label, KEY=VALUE"),
         (["--cluster"], "--kubeconfig names a file"),
         (["--cluster", "--kubeconfig", "/does/not/exist"], "cannot be read"),

@@ -131,3 +131,19 @@ def test_what_is_no_list_of_nodes_is_an_error(text: str, problem: str) -> None:
 def test_a_list_of_nodes_has_a_url_in_each_line(text: str, problem: str) -> None:
     with pytest.raises(CommandFailed, match=problem):
         nodes_in(text, "nodes")
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("--port=1", "https://w1\n", "--port has no effect without --nodes LABEL, or of Nodes that kubectl prints"),
+        ("--address-type=name", "https://w1\n", "--address-type has no effect without --nodes LABEL"),
+        ("--kubeconfig=c", "{}", "--kubeconfig has no effect without --nodes LABEL"),
+    ],
+)
+async def test_an_option_for_labels_is_wrong_usage_with_a_file(
+    option: str, text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nodes").write_text(text)
+    assert await status("--nodes", f"{tmp_path}/nodes", option) == 2
+    assert said in capsys.readouterr().err
