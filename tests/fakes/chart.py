@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import jsonschema
 import yaml
@@ -25,6 +25,10 @@ class TemplateError(Exception):
     """A template that is wrong, or that needs more than this subset."""
 
 
+class ValuesRefusedError(Exception):
+    """The sentence of a template about values that would make what cannot work (``fail``)."""
+
+
 @dataclass(slots=True)
 class Node:
     """A text, or an action with what stands in its branches."""
@@ -36,7 +40,10 @@ class Node:
 
 
 def rendered(values: Mapping[str, Any] | None = None, namespace: str = "kube-system") -> list[dict[str, Any]]:
-    """The objects of the chart with these values laid over its own. Raises jsonschema.ValidationError."""
+    """The objects of the chart with these values laid over its own.
+
+    Raises jsonschema.ValidationError, and ValuesRefusedError as helm's own ``fail`` ends it.
+    """
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     merged = _merged(yaml.safe_load((CHART / "values.yaml").read_text()), values or {})
     jsonschema.validate(merged, json.loads((CHART / "values.schema.json").read_text()))
@@ -175,13 +182,28 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _fail(sentence: str) -> NoReturn:
+    raise ValuesRefusedError(sentence)
+
+
+def _all(*values: object) -> object:
+    """The first that is empty, else the last, as Go's ``and``."""
+    return next((value for value in values if not value), values[-1])
+
+
 _FUNCTIONS: Final[Mapping[str, Any]] = {
+    "and": _all,
     "concat": lambda *lists: [each for one in lists for each in one],
     "default": lambda given, value: value or given,
     "eq": lambda left, right: left == right,
+    "fail": _fail,
+    "has": lambda needle, values: needle in values,
+    "join": lambda between, values: between.join(values),
     "list": lambda *values: list(values),
+    "not": lambda value: not value,
     "printf": lambda form, *values: form % values,
     "quote": lambda value: json.dumps(str(value)),
+    "regexMatch": lambda form, text: re.search(form, text) is not None,
     "toJson": json.dumps,
 }
 
@@ -191,5 +213,7 @@ if __name__ == "__main__":
         yaml.safe_dump_all(rendered(given), sys.stdout, sort_keys=False)
     except jsonschema.ValidationError as error:
         sys.exit(f"{sys.argv[1]}: {error.json_path}: {error.message}")
+    except ValuesRefusedError as error:
+        sys.exit(f"{sys.argv[1]}: {error}")
     except (OSError, yaml.YAMLError) as error:
         sys.exit(f"cannot be read: {error}")

@@ -20,7 +20,7 @@ from cri_proxy.cli.help.parser import command_parser, load_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.installer.cluster import INSTALL, LABEL, LEASE, UNINSTALL
 from cri_proxy.rollout.gate import GO_ON
-from tests.fakes.chart import CHART, TemplateError, rendered, text_of
+from tests.fakes.chart import CHART, TemplateError, ValuesRefusedError, rendered, text_of
 from tests.house.test_packaging import PROJECT
 from tests.house.tree import ROOT, files, shown
 
@@ -31,6 +31,7 @@ CANARY, CONDITION = FLEET.with_name("canary.yaml"), FLEET.with_name("exporter-co
 VERSIONS = ("1.30", "1.37")
 # Read by programs and not by the API server, so that its schemas have them not.
 NOT_OF_THE_API = {"Kustomization", "KubeSchedulerConfiguration"}
+REPORTING = {"exporter": {"enabled": True, "condition": True}}
 EVERYTHING = {
     "devicePlugin": {"enabled": True},
     "extender": {"enabled": True},
@@ -110,13 +111,14 @@ def test_the_chart_makes_the_objects_of_the_overlay() -> None:
 
 def test_the_chart_lets_canaries_go_first_as_the_plain_manifests_do() -> None:
     labels = ["cri-proxy.io/canary=true"]
-    found = named(rendered({"configuration": {"create": False}, "configAgent": {"canary": {"labels": labels}}}))
+    values = {"configuration": {"create": False}, "configAgent": {"canary": {"labels": labels}}, **REPORTING}
+    found = named(rendered(values))
     arguments = container_of(found["DaemonSet", "cri-proxy-config"])["args"]
     more = ["--canary-steady=60", "--canary-timeout=900", "--config-map=kube-system/cri-proxy"]
     assert arguments[-3:] == more
     assert command_parser("config-agent", load_command("config-agent")).parse_args(arguments[1:]).canary == labels
     del arguments[-3:]  # which say what holds without them
-    assert found == named(documents(CANARY))
+    assert found == named([*documents(CANARY), *documents(CONDITION)])  # by which the canaries report
 
 
 def test_the_chart_keeps_a_condition_as_the_plain_manifests_do() -> None:
@@ -178,6 +180,53 @@ def test_the_chart_leaves_out_what_is_not_wanted() -> None:
 def test_the_schema_of_the_values_refuses_a_mistake(values: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         rendered(values)
+
+
+LABELS = {"configAgent": {"canary": {"labels": ["a=b"]}}}
+OF_EXTENDER = {"extender": {"enabled": True, "args": ["--http", "127.0.0.1:9000"]}}
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (LABELS, "configAgent.canary.labels needs exporter: {enabled: true, condition: true}"),
+        ({**LABELS, "exporter": {"enabled": True}}, "configAgent.canary.labels needs exporter"),
+        ({"exporter": {"condition": True}}, "exporter.condition needs exporter.enabled"),
+        ({"exporter": {"enabled": True, "args": ["--node-condition"]}}, "--node-condition needs rights"),
+        ({"exporter": {"enabled": True, "args": ["--no-events", "--no-topology"]}}, "leave nothing to do"),
+        ({"configuration": {"create": False, "goOn": "0123456789ab"}}, "configuration.goOn needs configuration.create"),
+        (OF_EXTENDER, "extender.args: --http needs 127.0.0.1:8892"),
+        ({"extender": {"enabled": True, "args": ["--http=127.0.0.1:88921"]}}, "extender.args: --http needs"),
+        ({"extender": {"enabled": True, "args": ["--links", "/links"]}}, "extender.args: --links needs a directory"),
+        ({"installer": {"enabled": True, "args": ["--turn-back"]}}, "installer.args: --turn-back is for a shell"),
+    ],
+)
+def test_the_chart_refuses_what_could_not_work(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValuesRefusedError, match=re.escape(sentence)):
+        rendered(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {**LABELS, **REPORTING},
+        {"configAgent": {"enabled": False, "canary": {"labels": ["a=b"]}}},
+        {"exporter": {"enabled": True, "condition": True, "args": ["--no-events", "--no-topology"]}},
+        {"extender": {"enabled": True, "args": ["--http=0.0.0.0:8892", "--log-level", "debug"]}},
+        {"extender": {"enabled": True, "args": []}},
+        {"extender": {**OF_EXTENDER["extender"], "enabled": False}},
+    ],
+)
+def test_the_chart_makes_what_can_work(values: dict[str, Any]) -> None:
+    assert rendered(values)
+
+
+def test_what_the_chart_refuses_is_one_line_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("exporter: {condition: true}\n")
+    command = [sys.executable, "-m", "tests.fakes.chart", str(tmp_path / "ours.yaml")]
+    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r".*/ours.yaml: exporter.condition needs exporter.enabled: true: .*\n", done.stderr)
 
 
 def test_a_mistake_in_the_values_is_one_line_of_the_command(tmp_path: Path) -> None:
