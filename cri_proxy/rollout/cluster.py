@@ -45,9 +45,12 @@ class RolloutCluster:
         # All nodes ask about the same few, and an answer of a moment ago will do.
         return await list_nodes(self._api, selector, from_cache=True)
 
-    async def tell_stopped(self, digest: str, note: str, at_seconds: float) -> None:
-        """Write that the rollout of this content has stopped: one Event, however many nodes see the same."""
-        unique = hashlib.sha256(f"{digest} {note}".encode()).hexdigest()[:16]
+    async def tell_stopped(self, digest: str, cause: str, note: str, at_seconds: float) -> None:
+        """Write that the rollout of this content has stopped: one Event for a cause, whatever the note of it is.
+
+        So many nodes that see the same write it once, and so does one that sees it in other words all the time.
+        """
+        unique = hashlib.sha256(f"{digest} {cause}".encode()).hexdigest()[:16]
         namespace, name = self.config_map.namespace, self.config_map.name
         event = {
             "apiVersion": "events.k8s.io/v1",
@@ -65,5 +68,5 @@ class RolloutCluster:
         try:
             await self._api.send("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
         except ApiRefused as error:
-            if error.status != HTTPStatus.CONFLICT:  # the agent of another node has written it
+            if error.status != HTTPStatus.CONFLICT:  # it is there, of this node or another, and stays for an hour
                 raise

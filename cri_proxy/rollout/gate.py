@@ -29,6 +29,7 @@ REPEAT_SECONDS: Final = 1800.0
 """How often what stays so is told again; an Event is kept for an hour (--event-ttl of kube-apiserver)."""
 _CHANGE_SECONDS: Final = 60.0
 """How often other words for the same are told: what a node that is not ready reports may change all the time."""
+_EVENT: Final = "event"
 _LEAST_DIGITS: Final = 12
 _REASON_BYTES: Final = 600
 
@@ -154,17 +155,22 @@ class ClusterGate:
                 self._log.info(events.CONFIG_HELD, config_map=config_map, digest=short, reason=result.reason)
             return
         late = f"after {self._rules.most_seconds:g} s: " if is_late else ""
-        reason = f"{late}{result.reason}"
-        if not self._is_news(events.CONFIG_STOPPED, reason):
-            return
-        remedy = self._remedy(short)
-        self._log.error(events.CONFIG_STOPPED, config_map=config_map, digest=short, reason=reason, remedy=remedy)
-        try:
+        reason, remedy = f"{late}{result.reason}", self._remedy(short)
+        if self._is_news(events.CONFIG_STOPPED, reason):
+            self._log.error(events.CONFIG_STOPPED, config_map=config_map, digest=short, reason=reason, remedy=remedy)
+        # The log has all words; the cluster's store is spared what a canary reports in others every minute.
+        if self._is_news(_EVENT, result.action.name):
             # An Event's note is cut at 1024 bytes, and the remedy stands at its end.
             note = f"other nodes keep the former configuration: {admit(reason, _REASON_BYTES)}; {remedy}"
-            await self._cluster.tell_stopped(self._digest, note, self._clock.now_seconds())
+            await self._write_event(result.action.name, note)
+
+    async def _write_event(self, cause: str, note: str) -> None:
+        try:
+            await self._cluster.tell_stopped(self._digest, cause, note, self._clock.now_seconds())
         except CriProxyError as error:
-            self._log.warning(events.NOT_EXPORTED, what="event", reason=str(error))
+            self._told[_EVENT] = ("", self._clock.monotonic_seconds())  # not told: tried again as other words are
+            if self._is_news(events.NOT_EXPORTED, str(error)):
+                self._log.warning(events.NOT_EXPORTED, what="event", reason=str(error))
 
     def _remedy(self, digest: str) -> str:
         """Return how to go back, and how to go on."""
@@ -184,8 +190,8 @@ class ClusterGate:
 
     def _forget(self) -> None:
         self._digest, self._good_since_seconds = "", None
-        self._told.pop(events.CONFIG_HELD, None)
-        self._told.pop(events.CONFIG_STOPPED, None)
+        for event in (events.CONFIG_HELD, events.CONFIG_STOPPED, _EVENT):
+            self._told.pop(event, None)
 
 
 def _configurations(files: Files) -> dict[str, bytes]:

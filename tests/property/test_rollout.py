@@ -82,7 +82,7 @@ class Fleet:
     async def nodes(self, selector: str) -> tuple[ListedNode, ...]:
         return tuple(ListedNode(name, {}, (), canary.reported) for name, canary in self.canaries.items())
 
-    async def tell_stopped(self, digest: str, note: str, at_seconds: float) -> None:
+    async def tell_stopped(self, digest: str, cause: str, note: str, at_seconds: float) -> None:
         """Nothing is checked of it here."""
 
     async def look(self) -> None:

@@ -18,19 +18,20 @@ def written(server: ApiServer) -> list[Plain]:
     return [value for path, value in server.objects.items() if path.startswith(EVENTS)]
 
 
-async def test_the_same_is_one_event_whichever_node_writes_it_and_another_is_another(
+async def test_a_cause_is_one_event_whichever_node_writes_it_and_another_is_another(
     server: ApiServer, account: Path
 ) -> None:
-    for node, digest, note in (("w1", "ab", "x"), ("w2", "ab", "x"), ("w1", "cd", "x"), ("w1", "ab", "y")):
-        await cluster(server, account, node).tell_stopped(digest, note, 1_000_000.0)
-    assert [event["note"] for event in written(server)] == ["x", "x", "y"]
+    told = [("w1", "ab", "STOP", "x"), ("w2", "ab", "STOP", "other words"), ("w1", "cd", "STOP", "y")]
+    for node, digest, cause, note in (*told, ("w1", "ab", "WAIT", "z")):
+        await cluster(server, account, node).tell_stopped(digest, cause, note, 1_000_000.0)
+    assert [event["note"] for event in written(server)] == ["x", "y", "z"]
     assert written(server)[0]["eventTime"] == "1970-01-12T13:46:40.000000Z"
     regarding = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ops", "name": "settings"}
     assert written(server)[0]["regarding"] == regarding
 
 
 async def test_a_long_note_is_cut_to_what_the_api_server_takes(server: ApiServer, account: Path) -> None:
-    await cluster(server, account).tell_stopped("ab", "ä" * 2000, 0.0)
+    await cluster(server, account).tell_stopped("ab", "STOP", "ä" * 2000, 0.0)
     (event,) = written(server)
     assert len(str(event["note"]).encode()) == 1024
 
@@ -38,7 +39,7 @@ async def test_a_long_note_is_cut_to_what_the_api_server_takes(server: ApiServer
 async def test_what_the_server_refuses_otherwise_is_an_error(server: ApiServer, account: Path) -> None:
     server.scripted = [Scripted(403, "Forbidden")]
     with pytest.raises(ApiRefused, match="403"):
-        await cluster(server, account).tell_stopped("ab", "x", 0.0)
+        await cluster(server, account).tell_stopped("ab", "STOP", "x", 0.0)
 
 
 async def test_nodes_and_labels_are_asked_for(server: ApiServer, account: Path) -> None:

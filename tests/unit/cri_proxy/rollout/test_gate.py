@@ -298,6 +298,36 @@ async def test_what_stays_so_is_told_again_now_and_then(fleet: Fleet) -> None:
     assert len(fleet.nodes["w1"].log.of("config_stopped")) == 2
 
 
+async def test_a_reason_whose_words_change_all_the_time_is_one_event_and_few_questions(fleet: Fleet) -> None:
+    await fleet.change(NEW)
+    for minute in range(8):
+        fleet.nodes["c1"].report(f"not for {minute} minutes")
+        await fleet.look()
+        await fleet.clock.sleep(59)
+    written = [path for path in fleet.server.objects if path.startswith(EVENTS)]
+    asked = [request for request in fleet.server.requests if request.path.startswith(EVENTS)]
+    assert (len(written), len(asked)) == (1, 2)  # of two nodes
+    assert len(fleet.nodes["w1"].log.of("config_stopped")) > 3
+
+
+async def test_an_event_that_could_not_be_written_is_tried_again(fleet: Fleet) -> None:
+    await fleet.change(NEW)
+    fleet.nodes["c1"].report("no")
+    port, fleet.server.port = fleet.server.port, 1
+    for node in fleet.nodes.values():
+        node.start()
+    await fleet.clock.sleep(900)
+    await fleet.look()
+    await fleet.clock.sleep(900)
+    await fleet.look()
+    assert fleet.nodes["w1"].log.of("not_exported")
+    fleet.server.port = port
+    for node in fleet.nodes.values():
+        node.start()
+    await fleet.look()
+    assert len([path for path in fleet.server.objects if path.startswith(EVENTS)]) == 1
+
+
 async def test_who_may_write_no_events_says_so_and_stops_all_the_same(fleet: Fleet) -> None:
     await fleet.change(NEW)
     fleet.nodes["c1"].report("no")
