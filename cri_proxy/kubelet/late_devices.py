@@ -6,19 +6,16 @@ the driver, while pods run. Without this such a device would seem free as long a
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from cri_proxy import events
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.devices.names import NO_PROOFS, Proofs, needing_proof
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.kubelet.pod_resources import SILENCE_SECONDS, PodResources
 from cri_proxy.node.node import Node
 from cri_proxy.node.sync.claims import ProofsOf
-from cri_proxy.state.rows import Row
-from policies.device_grants import DeviceGrant, device_words, with_given
+from policies.device_grants import DeviceGrant
 from policies.devices import JoinedDevices
 
 POLL_SECONDS: Final = 60.0
@@ -69,7 +66,7 @@ class LateDevices:
         lacking = partial(self._lacking, same, proofs)
         for row in ledger.active():
             if row.container_id and (devices := lacking(str(row.name), row.grant.devices)):
-                self._hold(row, devices)
+                self._coordinator.learn_devices(row, devices)
         self._adoption.hold_late(lacking)
 
     def _is_due(self, waited_seconds: float) -> bool:
@@ -88,14 +85,6 @@ class LateDevices:
         found += [(left.name, "") for left in self._adoption.left()]
         counts = Counter(name for name, _ in found)
         return {name: container_id for name, container_id in found if counts[name] == 1}
-
-    def _hold(self, row: Row, devices: tuple[DeviceGrant, ...]) -> None:
-        request = replace(row.grant.request, given=with_given(row.grant.request.given, devices))
-        grant = replace(row.grant, request=request, devices=with_given(row.grant.devices, devices))
-        changed = replace(row, grant=grant)
-        self._context.ledger.put(changed)
-        self._context.persistence.save_later([changed])
-        self._context.journal.noted_of(changed, events.DEVICES_LEARNED, devices=", ".join(device_words(devices)))
 
     def _lacking(
         self, told: Mapping[str, ToldDevices], proofs: Proofs, name: str, holds: tuple[DeviceGrant, ...]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from cri_proxy import events
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import without_refused
 from cri_proxy.errors import CriProxyError
@@ -17,8 +18,10 @@ from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.ledger.pod_devices import handed_on
+from cri_proxy.node.ledger.restore_rows import rows_as_before
 from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
+from policies.device_grants import DeviceGrant, device_words, with_given
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet
 
@@ -332,6 +335,15 @@ class Coordinator:
             self._effects.schedule()
         return tuple(changed)
 
+    def learn_devices(self, row: Row, devices: tuple[DeviceGrant, ...]) -> None:
+        """Let a live container hold devices that it has, and of which nothing was known when it was created."""
+        request = replace(row.grant.request, given=with_given(row.grant.request.given, devices))
+        grant = replace(row.grant, request=request, devices=with_given(row.grant.devices, devices))
+        learned = replace(row, grant=grant)
+        self._ledger.put(learned)
+        self._context.persistence.save_later([learned])
+        self._context.journal.noted_of(learned, events.DEVICES_LEARNED, devices=", ".join(device_words(devices)))
+
     def refused_pod(self, request: Request) -> Rejected | None:
         """Return why no container of a pod with these sums could be placed now."""
         return self._ledger.policy.refused_pod(self._ledger.allocations, request)
@@ -372,24 +384,9 @@ class Coordinator:
 
     def _restore(self, before: tuple[Row, ...], own: ContainerKey) -> tuple[Row, ...]:
         """Put rows back as they were if that is still legal, else keep the present ones without an own earlier row."""
-        rows = tuple(restored for row in before if (restored := self._as_before(row, own)) is not None)
-        held = self._ledger.allocations.with_grants(*(row.grant for row in rows if row.state in ACTIVE))
-        if self._ledger.policy.reinstate(held).kept != tuple(grant.container for grant in held.grants):
-            return ()  # others have been placed there meanwhile
+        rows = rows_as_before(self._ledger, before, own)
         self._ledger.put(*rows)
         return rows
-
-    def _as_before(self, row: Row, own: ContainerKey) -> Row | None:
-        """Return an earlier grant in the container's present row; None when that container is gone."""
-        now = self._ledger.get(row.key)
-        if now is None and row.key == own:
-            # An earlier attempt whose own creation was under way too: the runtime is asked what became of it.
-            return replace(row, state="pending") if row.state == "reserved" else row
-        if now is None or now.created_order != row.created_order or now.state not in ACTIVE:
-            return None
-        if row.key != own and now.grant.request != row.grant.request:
-            return None  # resized meanwhile: what it was moved from is too little or too much
-        return replace(now, grant=row.grant)
 
 
 class Part:

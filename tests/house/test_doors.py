@@ -62,3 +62,10 @@ def test_no_name_of_a_door_is_that_of_a_module(room: str) -> None:
 def test_every_name_of_a_door_is_imported_from_outside() -> None:
     used = {(module, name) for _, module, name in from_outside()}
     assert {(room, name) for room in ROOMS for name in at_door(room)} - used == set()
+
+
+def test_the_rows_of_the_ledger_are_changed_by_the_rooms_of_the_node_alone() -> None:
+    """Others ask the coordinator, which saves and reports what it changes."""
+    writes = ("ledger.put(", "ledger.drop(")
+    outside = [path for path in python_files("cri_proxy") if not path.is_relative_to(ROOT / "cri_proxy" / "node")]
+    assert [shown(path) for path in outside if any(write in path.read_text() for write in writes)] == []

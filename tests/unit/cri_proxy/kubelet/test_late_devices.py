@@ -8,7 +8,8 @@ import pytest
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.devices.names import Proofs
-from cri_proxy.cri_client.pods import PodSpec
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.kubelet.late_devices import LateDevices
 from cri_proxy.kubelet.pod_resources import PodResources
@@ -24,6 +25,7 @@ from tests.testbed.pod_kubelet import PodKubelet
 from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held
 from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
 from tests.unit.cri_proxy.kubelet.service import pod as told_pod
+from tests.unit.cri_proxy.node.stage import background, entered, owned
 
 BOTH = {"cri-proxy.io/device-resources": "nvidia.com/gpu=2"}
 GIVEN = told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]})
@@ -63,6 +65,28 @@ async def test_a_device_is_held_once_a_silent_kubelet_answers() -> None:
             await site.run("b", OWNS, **BOTH)
         await site.node.settle()
         await site.open()  # a new process has it from the store
+        assert held(site, pod.container_id("c")) == ["gpu 0"]
+
+
+async def test_a_device_that_becomes_known_during_a_resize_is_held_after_its_roll_back() -> None:
+    async with opened(LateSite(GIVEN)) as site:
+        late = await site.open_late()
+        site.service.get = "absent"
+        pod = await site.run("a", OWNS)
+        site.service.get = "offered"
+        linux = pods.resources(pod.spec, guaranteed("c", 2000), site.kubelet.node)
+        gate = site.runtime.faults.block("UpdateContainerResources")
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", after=True)
+        growing = background(site.kubelet.update(pod.container_id("c"), linux))
+        await entered(gate)
+        await late.look()
+        assert len(owned(site, pod.container_id("c"))) == 2
+        gate.release()
+        with pytest.raises(CallFailed):
+            await growing
+        assert (held(site, pod.container_id("c")), len(owned(site, pod.container_id("c")))) == (["gpu 0"], 1)
+        await site.node.settle()
+        await site.open()
         assert held(site, pod.container_id("c")) == ["gpu 0"]
 
 
