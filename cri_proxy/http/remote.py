@@ -2,12 +2,14 @@
 
 import http.client
 import json
+import socket
 import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -87,9 +89,12 @@ class RemoteDaemons:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token and url.is_https else {}
         try:
             with closing(self._connection(url)) as connection:
+                connection.connect()
+                limit = partial(_limit, connection.sock, deadline)
+                limit()
                 connection.request("GET", f"{target}?{urlencode(query)}" if query else target, headers=headers)
                 response = connection.getresponse()
-                text = b"".join(_parts(response, deadline))
+                text = b"".join(_parts(response, limit))
         except ssl.SSLCertVerificationError as error:
             remedy = "ask by a name or address that it has" if error.verify_code in _OTHER_NAME else _AUTHORITY
             problem = f"its certificate is not trusted: {error.verify_message}; {remedy}"
@@ -118,16 +123,26 @@ class RemoteDaemons:
         return http.client.HTTPSConnection(url.host, url.port, timeout=self.seconds, context=self._context)
 
 
-def _parts(response: http.client.HTTPResponse, deadline: float) -> Iterator[bytes]:
+def _limit(sock: socket.socket, deadline: float) -> None:
+    """Let no later step of this socket wait beyond the deadline. Raises TimeoutError where it has passed."""
+    left_seconds = deadline - steady_seconds()
+    if left_seconds <= 0:
+        raise TimeoutError
+    sock.settimeout(left_seconds)
+
+
+def _parts(response: http.client.HTTPResponse, limit: Callable[[], None]) -> Iterator[bytes]:
     """Yield the body. Raises TimeoutError at the deadline, however little comes at a time."""
     size_bytes = 0
-    # read1 returns what has come, however little: the deadline is looked at after each.
-    while part := response.read1(_READ_BYTES):
+    while not response.isclosed():  # later Pythons close it, and the socket, with the last part
+        limit()
+        # read1 returns what has come, however little: each may wait for less.
+        part = response.read1(_READ_BYTES)
+        if not part:
+            return
         size_bytes += len(part)
         if size_bytes > _MAX_ANSWER_BYTES:
             raise http.client.HTTPException(f"an answer of more than {_MAX_ANSWER_BYTES} bytes")
-        if steady_seconds() > deadline:
-            raise TimeoutError
         yield part
 
 
@@ -154,8 +169,9 @@ class Answered(Generic[T]):
 def ask_all(calls: Sequence[Callable[[], T]], *, seconds: float) -> list[Answered[T]]:
     """Return the outcome of each call, in their order; so many at a time, and none is waited for longer.
 
-    ``seconds`` is what one takes at most; one that takes longer, as where a name server hangs, is left behind. The
-    calls raise DaemonUnreachable.
+    ``seconds`` is what one takes at most to connect to an address, and from its begin to its end where that is the only
+    one. One that takes more than twice as long, as where a name server hangs, is left behind. The calls raise
+    DaemonUnreachable.
     """
     waiting, outcomes = deque(enumerate(calls)), dict[int, Answered[T]]()
     done = threading.Semaphore(0)
@@ -172,6 +188,8 @@ def ask_all(calls: Sequence[Callable[[], T]], *, seconds: float) -> list[Answere
                 outcomes[i] = Answered(None, error.problem)
             done.release()
 
+    # Twice: of a name with an IPv6 and an IPv4 address the second is tried once the first was, in vain, for so long;
+    # and of a daemon that is late its own call tells why, before it counts as left behind here.
     deadline = steady_seconds() + 2 * seconds * (1 + (len(calls) - 1) // AT_ONCE)
     for _ in range(min(AT_ONCE, len(calls))):
         # daemon: at its end the interpreter would join a thread that hangs in a name server.

@@ -1,5 +1,6 @@
 """Daemons of other nodes, asked over real sockets: who is trusted, what is sent, and how long is waited."""
 
+import http.client
 import shutil
 import socket
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 from cri_proxy.errors import CommandFailed
 from cri_proxy.http.client import DaemonUnreachable
-from cri_proxy.http.remote import RemoteDaemons, ask_all, read_url
+from cri_proxy.http.remote import DaemonUrl, RemoteDaemons, ask_all, read_url
 from cri_proxy.http.tls import TlsFiles, TlsGuard
 from tests.fakes.http import free_address
 from tests.fakes.serving import served
@@ -110,6 +111,43 @@ def test_a_daemon_that_does_not_end_its_answer_is_left(tmp_path: Path, sent: byt
                 client.shutdown(socket.SHUT_RDWR)
             client.close()
         thread.join()
+
+
+class Watched(RemoteDaemons):
+    """Keeps how long each step of its calls may wait."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds=seconds)
+        self.limits: list[float | None] = []
+
+    def _connection(self, url: DaemonUrl) -> http.client.HTTPConnection:
+        limits = self.limits
+
+        class Limited(socket.socket):
+            def settimeout(self, value: float | None) -> None:
+                limits.append(value)
+                super().settimeout(value)
+
+        class Connection(http.client.HTTPConnection):
+            def connect(self) -> None:
+                self.sock = Limited()
+                self.sock.settimeout(self.timeout)
+                self.sock.connect((self.host, self.port))
+
+        return Connection(url.host, url.port, timeout=self.seconds)
+
+
+def test_each_step_of_a_call_waits_no_longer_than_what_is_left_of_its_time(tmp_path: Path) -> None:
+    asked = Watched(30.0)
+    host, port = free_address()
+    with served(tmp_path / "a.sock", address=f"{host}:{port}"):
+        assert isinstance(asked.ask(read_url(f"http://{host}:{port}"), "/api/v1/status"), dict)
+    connected, *later = asked.limits
+    assert connected == 30.0
+    assert len(later) >= 2  # for the headers, and for each part of the body
+    limits = [limit for limit in later if limit is not None]
+    assert limits == sorted(limits, reverse=True)
+    assert all(0 < limit < 30.0 for limit in limits)
 
 
 def test_what_speaks_no_https_is_told_apart(tmp_path: Path, made: Certificate) -> None:
