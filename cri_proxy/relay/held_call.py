@@ -92,7 +92,12 @@ class HeldCall:
             self._reply += body
 
     def outcome(self, trailers: Headers | None) -> Outcome:
-        """Return the outcome of a call whose reply ended with these trailers; None = they could not be read."""
+        """Return the outcome of a call whose reply ended with these trailers; None = they could not be read.
+
+        Then a whole message is proof enough: servers of gRPC write that of a unary call once its handler has returned
+        without an error, and with an error they write none. As unknown it would be asked for at the runtime, and the
+        id of a container that is there would not be known before.
+        """
         failure = None if trailers is None else from_trailers(trailers)
         if failure is not None:
             return self.broken() if failure.code in UNKNOWN_OUTCOME else failure
