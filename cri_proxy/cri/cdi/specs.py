@@ -26,6 +26,14 @@ class CdiSpec:
         """Return whether it is one at all."""
         return bool(self.content)
 
+    def device(self, name: str) -> tuple[Fields, ...]:
+        """Return the device of this name, () where there is none; of several the last, which no container gets.
+
+        CDI's libraries refuse a file with a name that stands twice ("invalid spec, multiple device"), and
+        ``resolve`` refuses such a device: what it says here counts for hints and statements alone.
+        """
+        return self.devices.get(name, ())[-1:]
+
 
 Specs = Sequence[tuple[str, CdiSpec]]
 """The files of a node by path, those of the stronger directory first."""
@@ -61,10 +69,10 @@ def behind(specs: Specs, names: Iterable[str]) -> Mapping[str, tuple[DeviceName,
 
 
 def _behind(spec: CdiSpec, name: str) -> tuple[DeviceName, ...]:
-    own = [each for holder in spec.devices.get(name, ())[-1:] for each in named_by_edits(holder)]
+    own = [each for holder in spec.device(name) for each in named_by_edits(holder)]
     paths = _paths(own)
-    others = ((each.partition("=")[2], holders) for each, holders in spec.devices.items() if paths and each != name)
-    ids = (text for text, holders in others if _is_identifier(text) and _paths(named_by_edits(holders[-1])) == paths)
+    others = ((each.partition("=")[2], spec.device(each)) for each in spec.devices if paths and each != name)
+    ids = (text for text, (holder,) in others if _is_identifier(text) and _paths(named_by_edits(holder)) == paths)
     return each_once((*own, *(DeviceName("gpu", text) for text in ids)))
 
 
@@ -89,6 +97,6 @@ def named(specs: Specs, asked: Iterable[tuple[str, str]]) -> tuple[DeviceName, .
     found: list[DeviceName] = []
     for cdi_name, via in asked:
         spec = declaring(specs, cdi_name)
-        for holder in (*spec.devices.get(cdi_name, ())[-1:], spec.content):
+        for holder in (*spec.device(cdi_name), spec.content):
             found += (DeviceName(n.kind, n.text, f"{n.via} of {via}" if n.via else via) for n in named_by_edits(holder))
     return each_once(found)

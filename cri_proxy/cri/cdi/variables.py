@@ -46,9 +46,7 @@ def variables_of(specs: Specs, names: Iterable[str], prefix: str) -> AddedVariab
     kinds: set[str] = set()
     for name in names:
         spec = declaring(specs, name)
-        added = dict(
-            chain.from_iterable(_variables(h, prefix) for h in (spec.content, *spec.devices.get(name, ())[-1:]))
-        )
+        added = dict(chain.from_iterable(_variables(each, prefix) for each in (spec.content, *spec.device(name))))
         found |= added
         kinds |= {kind_of(name)} if added else set()
     return tuple(sorted(found.items())[:MAX_VARIABLES]), frozenset(kinds)
@@ -56,7 +54,7 @@ def variables_of(specs: Specs, names: Iterable[str], prefix: str) -> AddedVariab
 
 def adds_variables(spec: CdiSpec, prefix: str) -> bool:
     """Return whether a device of this file adds a variable with this prefix."""
-    holders = (spec.content, *(device for devices in spec.devices.values() for device in devices[-1:]))
+    holders = (spec.content, *chain.from_iterable(map(spec.device, spec.devices)))
     return bool(spec.devices) and any(True for holder in holders for _ in _variables(holder, prefix))
 
 

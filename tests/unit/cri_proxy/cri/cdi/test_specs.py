@@ -35,6 +35,11 @@ def test_a_name_gives_the_nodes_of_its_device_and_of_the_whole_file(tmp_path: Pa
     assert paths(found, ["example.com/gpu=1"]) == ("/dev/gpu1", "/dev/gpuctl")
 
 
+def test_of_a_name_that_stands_twice_in_a_file_the_last_counts() -> None:
+    spec = cdi_spec({"kind": "a.com/b", "devices": [{"name": "0", "at": 1}, {"name": "0", "at": 2}]})
+    assert (spec.device("a.com/b=0"), spec.device("a.com/b=1")) == (({"name": "0", "at": 2},), ())
+
+
 def test_several_names_give_each_node_once(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
     assert paths(found, ["example.com/gpu=0", "example.com/gpu=1", "example.com/gpu=7"]) == (
