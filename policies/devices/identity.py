@@ -20,6 +20,7 @@ _KINDS: Final = dict.fromkeys((*WHOLE_GPUS, *AMD_PARTS, GPU_UNITS), GPU) | dict(
 """The types of cost files whose instances are named by the numbers of an inventory, and its type."""
 
 _ADDRESS: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
+_UNDERSCORED: Final = re.compile(r"[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _UUID: Final = re.compile(r"(?:(?:gpu|mig)-?)?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
 _PART_BY_INDEX: Final = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.+-]+)/(?:gpu-?)?(\d{1,4}):(\d{1,4})", re.ASCII)
 _PART_OF_UUID: Final = re.compile(r"[^/]+/[^/]+/(MIG-(GPU-[0-9a-fA-F-]+)/\d{1,4}/\d{1,4})", re.ASCII)
@@ -144,10 +145,12 @@ def kind_of_proof(identity: str) -> str:
 def address_in(text: str) -> str:
     """Return the PCI address that this text is, as sysfs writes it; '' for another text.
 
-    >>> address_in("00000000:3B:00.0"), address_in("3b:00.0"), address_in("gpu0")
-    ('0000:3b:00.0', '0000:3b:00.0', '')
+    Names of Kubernetes take no colon, so those that follow from an address may have underscores in its place.
+
+    >>> address_in("00000000:3B:00.0"), address_in("3b:00.0"), address_in("0000_3b_00.0"), address_in("gpu0")
+    ('0000:3b:00.0', '0000:3b:00.0', '0000:3b:00.0', '')
     """
-    found = _ADDRESS.fullmatch(text)
+    found = _ADDRESS.fullmatch(text.replace("_", ":") if _UNDERSCORED.fullmatch(text) else text)
     if found is None:
         return ""
     # NVIDIA's tools write eight digits of the domain; sysfs writes four, and more only where it needs them (VMD).

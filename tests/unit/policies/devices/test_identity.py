@@ -36,6 +36,8 @@ def test_a_device_is_known_by_address_identifier_and_number() -> None:
         ("example.com/gpu/GPU-5a", "gpu5a"),
         ("a.com/nic/00000000:51:00.1", "0000:51:00.1"),
         ("a.com/nic/51:00.1", "0000:51:00.1"),
+        ("gpu/0000_17_00.0", "0000:17:00.0"),
+        ("a.com/nic/00010000_E1_1f.7", "10000:e1:1f.7"),
         ("a.com/nic/0001:51:00.1", "0001:51:00.1"),
     ],
 )
@@ -50,6 +52,19 @@ def test_a_name_of_a_cost_file_tells_an_identity(name: str, tells: str) -> None:
 def test_a_name_of_its_own_is_no_number(name: str) -> None:
     assert not any(" " in identity for identity in told(name))
     assert name in told(name)
+
+
+@pytest.mark.parametrize("name", ["nic/17_00.0", "nic/0000_17:00.0", "nic/0000_17_00_0", "nic/v0000_17_00.0"])
+def test_a_name_with_underscores_is_an_address_as_a_whole_or_not_at_all(name: str) -> None:
+    assert told(name) == {name}
+
+
+def test_a_device_by_its_address_with_underscores_is_the_one_of_the_inventory() -> None:
+    listed = InventoryDevice("gpu", 0, path=PciePath(bus="0000:17:00.0"))
+    joined = JoinedDevices(DeviceInventory((listed,), costs=inventory("gpu/0000_17_00.0", "gpu/0000_98_00.0")))
+    assert [str(piece) for piece in joined.pieces] == ["gpu 0", "gpu/0000_98_00.0"]
+    assert [str(piece) for piece in joined.held(DeviceGrant("gpu", 0, 100))] == ["gpu 0"]
+    assert [str(piece) for piece in joined.held(DeviceGrant("gpu", "0000_17_00.0", 100))] == ["gpu 0"]
 
 
 def test_a_device_is_held_by_what_it_was_known_as() -> None:
