@@ -7,6 +7,7 @@ checks of it (pkg/apis/core/validation/events.go).
 
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -32,6 +33,7 @@ _KEPT: Final = 2048
 _NOTE_BYTES: Final = 1024
 _NAME_LENGTH: Final = 220
 _INCIDENTS: Final = "/api/v1/incidents"
+_FIGURE: Final = re.compile(r"\d+")
 _LOST: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE, 422)
 """The pod's namespace is gone, the Event is there already, or will never be accepted: the next one may be."""
 _REASONS: Final = {
@@ -85,7 +87,7 @@ class PodEventsPart:
             raise Unreachable(self._daemon.name, f"{_INCIDENTS} cannot be read: {error}") from None
 
     async def _write(self, node: str, incident: Incident) -> None:
-        what = (incident.pod_uid, incident.container, incident.kind, incident.text)
+        what = (incident.pod_uid, incident.container, incident.kind, _reason_in(incident))
         now_seconds = self._clock.monotonic_seconds()
         before_seconds = self._written.get(what)
         if before_seconds is not None and now_seconds - before_seconds < AGAIN_SECONDS:
@@ -106,6 +108,11 @@ class PodEventsPart:
         self._written.move_to_end(what)
         while len(self._written) > _KEPT:
             self._written.popitem(last=False)
+
+
+def _reason_in(incident: Incident) -> str:
+    """Return the text without its figures, which are others at each try; a wish that is ignored is told by its name."""
+    return incident.text if incident.kind is IncidentKind.IGNORED else _FIGURE.sub("", incident.text)
 
 
 def _is_known(incident: object) -> bool:

@@ -1,7 +1,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,18 @@ async def scene(server: ApiServer, account: Path, tmp_path: Path) -> AsyncIterat
         yield scene
 
 
+async def test_the_same_with_other_figures_is_written_once_and_another_reason_at_once(scene: Scene) -> None:
+    for free in (3200, 3100, 900):
+        scene.happens(f"wanted 4 exclusive CPUs, {free} m are free")
+        await scene.part.step()
+    assert scene.notes() == ["container c: wanted 4 exclusive CPUs, 3200 m are free"]
+    scene.happens("gpu 0 is in use")
+    scene.happens("annotation a1 is unknown", kind=IncidentKind.IGNORED)
+    scene.happens("annotation a2 is unknown", kind=IncidentKind.IGNORED)
+    await scene.part.step()
+    assert len(scene.notes()) == 4
+
+
 async def test_a_refusal_is_an_event_about_its_pod(scene: Scene) -> None:
     scene.happens("no room")
     await scene.part.step()
@@ -116,13 +128,13 @@ async def test_the_same_is_written_once_in_a_while(scene: Scene) -> None:
 
 async def test_no_more_are_written_than_the_bucket_has_and_the_rest_is_counted(scene: Scene) -> None:
     for number in range(MOST_AT_ONCE + 10):
-        scene.happens(f"no room for {number}")
+        scene.happens("no room", replace(POD, uid=f"uid-{number}"))
     await scene.part.step()
     assert len(scene.server.objects) == MOST_AT_ONCE
     assert scene.log.warnings == ["events_left_out"]
     await scene.clock.sleep(4 / PER_SECOND)
     for number in range(10):
-        scene.happens(f"none for {number}")
+        scene.happens("none", replace(POD, uid=f"uid-{number}"))
     await scene.part.step()
     assert len(scene.server.objects) == MOST_AT_ONCE + 4
 
