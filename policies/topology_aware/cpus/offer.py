@@ -34,8 +34,9 @@ class Offer:
 class _Remaining:
     """The free CPUs for one request under one rule, and those that its preferences leave.
 
-    ``ordinary`` and ``isolated`` are masks; where whole cores are preferred, of CPUs on wholly free ones, and ``inner``
-    is what the pools can give of them. ``reach`` has the CPUs of each pool near enough to the devices.
+    ``lenient`` is the rule for pools where the container was before. ``ordinary`` and ``isolated`` are masks; where
+    whole cores are preferred, of CPUs on wholly free ones, and ``inner`` is what the pools can give of them under
+    either rule. ``reach`` has the CPUs of each pool near enough to the devices.
     """
 
     room: Room
@@ -43,6 +44,7 @@ class _Remaining:
     ordinary: int
     isolated: int
     inner: Sequence[int]
+    lenient_inner: Sequence[int]
     reach: Sequence[int]
 
 
@@ -75,13 +77,16 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
     ordinary = supply.shared[0] & ~supply.withheld
     isolated = supply.free_isolated(0)
     inner: Sequence[int] = room.inner
+    lenient_inner: Sequence[int] = lenient.inner
     if context.demand.threads is not Threads.ANY:
         ordinary, isolated = on_free_cores(tree, ordinary), on_free_cores(tree, isolated)
-        inner = inner_on_cores(tree, ordinary, room.give)
+        inner = lenient_inner = inner_on_cores(tree, ordinary, room.give)
+        if lenient is not room:
+            lenient_inner = inner_on_cores(tree, ordinary, lenient.give)
     reach: Sequence[int] = (ANYWHERE,) * len(tree.pools)
     if context.is_bound:
         reach = [reach_in(context, pool) for pool in tree.pools]
-    return _Remaining(room, lenient, ordinary, isolated, inner, reach)
+    return _Remaining(room, lenient, ordinary, isolated, inner, lenient_inner, reach)
 
 
 def on_whole_cores(context: PlacementContext, room: Room) -> list[int]:
@@ -114,7 +119,9 @@ def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offe
 def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int | None) -> bool:
     """Return whether the pool can give this. ``keep`` is None if the container was not in this pool before."""
     demand, i = context.demand, pool.index
-    room = remaining.room if keep is None else remaining.lenient
+    room, inner = remaining.room, remaining.inner
+    if keep is not None:
+        room, inner = remaining.lenient, remaining.lenient_inner
     if not remaining.reach[i] or not keeps_enough(context, keep or 0):
         return False
     if demand.is_zero:
@@ -128,7 +135,7 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
         return False
     if room.free_mcpu[i] < 1000 * sliced + demand.shared_mcpu:
         return False
-    return not demand.whole or _has_such_cpus(context, remaining, pool, sliced, keep or 0)
+    return not demand.whole or _has_such_cpus(context, remaining, pool, sliced, keep or 0, inner[i])
 
 
 def _hides_in(context: PlacementContext, pool: Pool, *, is_back: bool) -> bool:
@@ -148,14 +155,19 @@ def shared_cores(context: PlacementContext, pool: Pool) -> int:
     return one_thread_per_core(context.tree.sibling_shifts, context.supply.shared[pool.index]).bit_count()
 
 
-def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int) -> bool:
-    """Return whether there are enough whole cores, and enough CPUs near the devices, if these are wanted."""
+def _has_such_cpus(
+    context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int, inner: int
+) -> bool:
+    """Return whether there are enough whole cores, and enough CPUs near the devices, if these are wanted.
+
+    ``inner`` is how many CPUs on whole cores the pool can give.
+    """
     reach = remaining.reach[pool.index]
     # Kept CPUs count as free ones here, so that what completes their cores is among these.
     ordinary = pool.sharable & remaining.ordinary & reach & ~keep
     if context.demand.threads is not Threads.ANY:
         missing = sliced - (keep & ~pool.isolated).bit_count()
-        if ordinary.bit_count() < missing or (not keep and remaining.inner[pool.index] < missing):
+        if min(ordinary.bit_count(), inner) < missing:
             return False
     if context.demand.distribution is CpuDistribution.ACROSS_CORES:
         free = pool.sharable & remaining.ordinary if sliced else pool.isolated & remaining.isolated

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.alignment import TopologyOptions, TopologyPolicy
-from policies.base import Allocations, DeviceLocality, Grant, Request
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, QosClass, Request
 from policies.preferences import Threads
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
@@ -54,6 +54,14 @@ def test_growth_for_which_sharers_move_keeps_the_cpus() -> None:
     decision = placed(policy.decide(held, resized(grant, 5000)))
     assert CpuSet.parse("12") <= decision.grant.owned
     assert decision.moved
+
+
+def test_a_sharer_that_grows_to_whole_cores_is_kept_from_its_pool_by_none_that_asks_for_nothing() -> None:
+    policy = topology_aware(four_nodes(), threads=Threads.OWN_CORE)
+    own = Grant(request("own/c", 500), "socket #0", CpuKind.SHARED, shared_mcpu=500)
+    idle = Grant(request("idle/c", 0, QosClass.BEST_EFFORT), "NUMA node #0", CpuKind.SHARED)
+    decision = placed(policy.decide(Allocations().with_grants(own, idle), resized(own, 8000)))
+    assert (decision.grant.pool, str(decision.grant.owned)) == ("socket #0", "0-7")
 
 
 def test_a_shrink_stays_on_its_cpus_whatever_became_strict_since() -> None:
