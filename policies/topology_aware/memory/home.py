@@ -44,21 +44,19 @@ class Home:
 class LocalMemory:
     """The memory nodes at the CPUs of a container.
 
-    ``owns``: it owns CPUs, which its devices may spread. ``only_owned``: it runs on no others. ``around`` are the nodes
-    of its pool, 0 where they are the same.
+    ``owns``: it owns CPUs, which its devices may spread. ``around`` are the nodes of its pool, 0 where they are the
+    same.
     """
 
     mems: int
     owns: bool = False
-    only_owned: bool = False
     around: int = 0
 
 
 def local_memory(machine: Machine, pool: Pool, owned: CpuSet, *, shares: bool) -> LocalMemory:
     """Return the memory at the CPUs that the container owns; if it ``shares`` others of its pool too, the pool's."""
-    only_owned = bool(owned) and not shares
-    mems = memory_at(machine, owned.mask) if only_owned else pool.mems
-    return LocalMemory(mems, bool(owned), only_owned, pool.mems)
+    mems = memory_at(machine, owned.mask) if owned and not shares else pool.mems
+    return LocalMemory(mems, bool(owned), pool.mems)
 
 
 def home_of(machine: Machine, nodes: MemoryNodes, local: LocalMemory, request: Request) -> Home:
@@ -152,17 +150,16 @@ def _memory_at(machine: Machine, nodes: MemoryNodes, near: DeviceLocality) -> in
     return sum(1 << n.id for n in machine.nodes if n.cpus.mask & near.cpus.mask) & nodes.every
 
 
-def with_enough(
-    account: MemoryAccount, home: Home, request: Request, *, only_owned: bool = False, held: int = 0
-) -> Home:
-    """Return the home with the nearest other nodes if its own are smaller than what the container is promised.
+def with_enough(account: MemoryAccount, home: Home, request: Request, *, for_limit: bool = True, held: int = 0) -> Home:
+    """Return the home with the nearest other nodes if its own hold less than its promise, or than its limit.
 
-    ``only_owned``: or smaller than its limit. A sharer has a pool that holds the limit, where there is one. Of nodes at
-    the same distance those that it holds (``held``) come first, then those with the most left. An amount that is larger
-    than everything it may use adds nothing.
+    The limit counts only ``for_limit``. Of nodes at the same distance those that it holds (``held``) come first, then
+    those with the most left. An amount that is larger than everything it may use adds nothing.
     """
     nodes = account.nodes
-    amounts = (promised_bytes(request), request.memory_limit_bytes or 0 if only_owned else 0)
+    # A pool that holds the limit is preferred, but what is compared before may draw it to a smaller one: it would be
+    # killed there below its limit, whatever others have left.
+    amounts = (promised_bytes(request), request.memory_limit_bytes or 0 if for_limit else 0)
     if max(amounts) <= nodes.capacity(home.zone):
         return home
     within = widest_zone(nodes, request)
@@ -226,9 +223,8 @@ def home_zone(supply: Supply, grant: Grant, home: Home | None = None) -> int:
     if not is_ours(grant):
         return 0
     home = home or home_of_grant(supply, grant)
-    only_owned = bool(grant.owned) and not grant.shared_mcpu
     # Of equally near nodes beyond its pool those that it has come first: no page moves to be as near.
-    home = with_enough(supply.memory, home, grant.request, only_owned=only_owned, held=grant.mems.mask)
+    home = with_enough(supply.memory, home, grant.request, held=grant.mems.mask)
     zone = cold_start(supply.memory.nodes, home, grant.request).zone if grant.is_cold else home.zone
     return zone | spread_nodes(supply.memory, grant.request)
 

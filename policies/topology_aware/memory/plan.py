@@ -71,7 +71,8 @@ def memory_offers(supply: Supply, request: Request, demand: Demand, pools: Seque
     for mems in {pool.mems for pool in pools}:
         home = homes_of.home(LocalMemory(mems, owns))
         if home.zone not in enough:
-            enough[home.zone] = with_enough(account, home, request).zone
+            # Without what the limit adds: pools are compared by whether their own memory holds it.
+            enough[home.zone] = with_enough(account, home, request, for_limit=False).zone
         by_mems[mems] = enough[home.zone], home.in_pool
     homes = [by_mems[pool.mems] for pool in pools]
     zones = {zone for zone, _ in homes if zone}
@@ -157,7 +158,7 @@ def plan_memory(
     if home.refused:
         return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
-    home = with_enough(account, home, request, only_owned=local.only_owned, held=context.held)
+    home = with_enough(account, home, request, held=context.held)
     pages = _huge_pages(context, home, local)
     if pages.refused is not None:
         return pages.refused

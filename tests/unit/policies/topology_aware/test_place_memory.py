@@ -19,6 +19,7 @@ from tests.unit.policies.build import (
     rejected,
     request,
     topology_aware,
+    wish_for,
 )
 
 POLICY = topology_aware(four_nodes(), "0")
@@ -88,6 +89,18 @@ def test_more_memory_than_a_node_has_comes_from_it_and_the_nearest() -> None:
     assert (decision.grant.pool, str(decision.grant.mems)) == ("NUMA node #1", "0-1")
     assert "memory-beyond-node" in [reason.code for reason in decision.reasons]
     assert dict(decision.ranking[0].key)["memory"] == 2
+
+
+@pytest.mark.parametrize(("mcpu", "keys"), [(1500, {}), (1500, {"prefer_shared": False})], ids=["shares", "owns one"])
+def test_where_a_wish_draws_it_to_less_memory_than_its_limit_the_nearest_comes_too(
+    mcpu: int, keys: dict[str, object]
+) -> None:
+    there = request("p/there", 1000)
+    wanted = request(
+        "p/c", mcpu, BURSTABLE, memory_request_bytes=1, memory_limit_bytes=3 << 30, affinities=wish_for("there"), **keys
+    )
+    grant = placed(POLICY.decide(fill(POLICY, there), wanted)).grant
+    assert (grant.pool, str(grant.mems)) == ("NUMA node #1", "0-1")
 
 
 def test_more_memory_than_the_machine_has_is_no_reason_to_refuse() -> None:
