@@ -201,13 +201,17 @@ def _leaf_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
 
 
 def memory_at(machine: Machine, cpus: int) -> int:
-    """Return the nodes with memory of these CPUs, and the CPU-less ones nearest to them; else the nearest memory."""
+    """Return the nodes with memory of these CPUs, and the CPU-less ones nearest to them; else the nearest memory.
+
+    To CPUs of no node, which discovery never finds, all memory is as near.
+    """
     homes = [node for node in machine.nodes if node.cpus.mask & cpus]
     ids = sum(1 << home.id for home in homes)
     local = sum(1 << n.id for n in machine.nodes if n.memory_bytes and (ids >> n.id & 1 or n.near.mask & ids))
-    if local or not homes:
-        return local or machine.memory_nodes.mask
-    away = [(min(home.distance_to(n.id) for home in homes), 1 << n.id) for n in machine.nodes if n.memory_bytes]
+    if local:
+        return local
+    there = [n.id for n in machine.nodes if n.memory_bytes]
+    away = [(min((home.distance_to(n) for home in homes), default=0), 1 << n) for n in there]
     least = min((distance for distance, _ in away), default=0)
     return sum(node for distance, node in away if distance == least)
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from policies.errors import PolicyOptionsError
-from policies.hardware.pools import PoolTree
+from policies.hardware.pools import PoolTree, memory_at
 from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -163,6 +163,13 @@ def test_cpus_without_memory_use_the_nearest() -> None:
     row = [[10 + 10 * abs(a - b) for b in range(4)] for a in range(4)]
     tree = tree_of(small_machine(packages=4, memory=["2Gi", "2Gi", "2Gi", 0], distances=row))
     assert mems(tree, "socket #3") == "2"
+
+
+def test_to_cpus_of_no_node_all_memory_is_as_near() -> None:
+    machine = four_nodes()
+    homeless = replace(machine, nodes=tuple(replace(n, cpus=n.cpus - CpuSet.of([0])) for n in machine.nodes))
+    assert memory_at(homeless, 1) == machine.memory_nodes.mask
+    assert memory_at(replace(machine, nodes=()), 1) == 0
 
 
 def test_memory_is_told_by_how_much_farther_it_is_than_the_nearest() -> None:
