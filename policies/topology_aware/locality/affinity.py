@@ -84,7 +84,7 @@ def gain_of_others(
     tree: PoolTree, options: TopologyAwareOptions, others: Iterable[Grant], before: Grant, after: Grant
 ) -> float:
     """Return how much the affinity scores of all others together rise when this container moves."""
-    weights, me = _Weights(tree), Containers((before.request,))
+    weights, me, others = _Weights(tree), Containers((before.request,)), tuple(others)
     for grant in others:
         if grant.is_in_pool:
             pool = tree.named(grant.pool).index
@@ -92,7 +92,8 @@ def gain_of_others(
             uid = before.request.pod.uid
             weights.add_met(pool, _met(before.request.affinities, uid, Containers((grant.request,))))
             weights.add_met(pool, _met(theirs, grant.request.pod.uid, me))
-            weights.add(pool, [(COLOCATION_WEIGHT, len(_of_its_pod(grant.request, (before,))))])
+            if _of_its_pod(grant.request, (before,)) and not _any_applies(options, grant.request, (*others, before)):
+                weights.add(pool, [(COLOCATION_WEIGHT, 1)])
     return weights.seen_from(tree.named(after.pool)) - weights.seen_from(tree.named(before.pool))
 
 
@@ -164,7 +165,8 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     found = []
     if wanted or any(map(AFFINITIES, others)):  # on most nodes no container has any
         found = _met_pulls(tree, request, [grant for grant in others if grant.is_in_pool], wanted)
-    if not found and _is_added(request):
+    # Affinities that cancel each other out apply all the same: no pull is found then.
+    if not found and _is_added(request) and not _any_applies(options, request, others):
         there = [grant for grant in others if grant.is_in_pool]
         near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
         found = [_pull(tree, grant, COLOCATION_WEIGHT, [(beside, _ADDED)]) for grant in near]
@@ -191,6 +193,15 @@ def _met_pulls(
         met += [(affinity, "the other's {}") for affinity, _ in theirs[i]]
         found.append(_pull(tree, there[i], weights[i], met))
     return found
+
+
+def _any_applies(options: TopologyAwareOptions, request: Request, others: Iterable[Grant]) -> bool:
+    """Return whether an affinity of the container, or of an option for it, matches another one, or one of theirs it."""
+    there = [grant.request for grant in others if grant.is_in_pool and grant.container != request.container]
+    own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
+    me = Containers((request,))
+    met = [_met(own, request.pod.uid, Containers(there)), *(_met(o.affinities, o.pod.uid, me) for o in there)]
+    return any(affinity.weight for each in met for affinity, _ in each)
 
 
 def _is_added(request: Request) -> bool:

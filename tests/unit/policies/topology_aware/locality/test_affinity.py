@@ -100,6 +100,20 @@ def test_a_debug_container_gains_by_a_move_of_its_pod_towards_it() -> None:
     assert (gain, gain > 0) == (scored[1] - scored[0], True)
 
 
+def test_a_debug_container_with_an_affinity_gains_nothing_by_a_move_of_its_pod_towards_it() -> None:
+    debug = request("p/debug", 0, BEST_EFFORT, affinities=wish_for("b"))
+    there = (sits("p/debug", "socket #0", wanted=debug), sits("p/b", "NUMA node #3"))
+    before, after = (replace(sits("p/a", pool), shared_mcpu=500) for pool in ("NUMA node #3", "NUMA node #0"))
+    assert scores(debug, there[1], before) == scores(debug, there[1], after)
+    assert gain_of_others(TREE, options(four_nodes()), there, before, after) == 0
+
+
+def test_affinities_that_cancel_each_other_out_leave_a_debug_container_without_a_pull() -> None:
+    debug = request("p/debug", 0, BEST_EFFORT, affinities=wish_for("b", 5))
+    there = replace(sits("p/b", "root", wanted=request("p/b", 500, affinities=wish_for("debug", -5))), shared_mcpu=500)
+    assert (scores(debug, there), pulled(debug, there)) == ({}, [])
+
+
 def test_a_pull_from_above_reaches_down() -> None:
     found = scores(request("p/a", affinities=wish_for("b", 4)), sits("p/b", "socket #0"))
     far = {"root": 3, "socket #1": 3, "NUMA node #2": 3, "NUMA node #3": 3}
