@@ -321,6 +321,7 @@ class Placed:
     moved: tuple[Grant, ...] = ()  # others that get a wider pool or more memory nodes to make room
     reasons: tuple[Reason, ...] = ()
     ranking: tuple[Ranked, ...] = ()
+    rebalanced: tuple[ContainerKey, ...] = ()  # the moved ones that go to a better place for the CPUs they lose
 
 
 @dataclass(frozen=True, slots=True)

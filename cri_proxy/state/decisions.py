@@ -34,6 +34,7 @@ HISTORY_BYTES: Final = 8 << 10
 # a megabyte: a record that is larger goes without them. 256 records have 8 MiB at most.
 RECORD_BYTES: Final = 32 << 10
 CHOSEN: Final = "chosen"
+REBALANCED: Final = "rebalanced"  # the code of a move to the place that a fresh decision would choose
 _NOT_TRIED: Final = "not tried"
 
 
@@ -93,28 +94,34 @@ class PinningChange(ContainerName):
 
 @dataclass(frozen=True, slots=True)
 class GrantMove:
-    """Another container whose grant changed to make room: its pool, its memory nodes, or both."""
+    """Another container whose grant changed to make room: its pool, its memory nodes, or both.
+
+    ``is_rebalanced``: it lost CPUs of its pool, and went where a fresh decision would place it.
+    """
 
     who: ContainerName
     pool_before: str
     pool: str
     mems_before: NodeSet
     mems: NodeSet
+    is_rebalanced: bool = False
 
     @property
     def code(self) -> str:
         """The code of the move in the history of the container that moved."""
+        if self.is_rebalanced:
+            return REBALANCED
         return "lifted" if self.pool_before != self.pool else memory_code(self.mems_before, self.mems)
 
     @property
     def text(self) -> str:
-        """The new place, in words."""
+        """The new place, and what the move was for, in words."""
         parts = []
         if self.pool_before != self.pool:
             parts.append(f"from {self.pool_before} to {self.pool}")
         if self.mems_before != self.mems:
             parts.append(memory_text(self.mems_before, self.mems))
-        return ", ".join(parts)
+        return ", ".join((*parts, "as too few CPUs were left" if self.is_rebalanced else "to make room"))
 
 
 @dataclass(frozen=True, slots=True)

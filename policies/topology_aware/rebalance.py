@@ -120,7 +120,9 @@ def _with_moves(context: PlacementContext, held: Allocations, placed: Placed, af
     if not found:
         return placed
     moved = sorted((*placed.moved, *found), key=lambda grant: grant.container)
-    return replace(placed, moved=tuple(moved), reasons=(*placed.reasons, reasons.rebalanced(found)))
+    keys = tuple(grant.container for grant in found)
+    why = (*placed.reasons, reasons.rebalanced(found))
+    return replace(placed, moved=tuple(moved), rebalanced=keys, reasons=why)
 
 
 def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Iterator[Grant]:

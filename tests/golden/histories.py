@@ -51,6 +51,7 @@ ADDED_SINCE: Final = (
     "pod_request_mcpu=0",
     "lacks=()",
     "is_shared=False",
+    "rebalanced=()",
 )
 # A field, as a value shows it (the first one where it says nothing), and as it did when the marks were recorded.
 RENAMED_SINCE: Final = (

@@ -151,7 +151,7 @@ def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
     texts = [f"{some(names, _NAMES)}: {change}" for change, names in groups.items()]
     more = decision.displaced_count - len(decision.displaced)
     texts += [f"and {more} more containers"] if more > 0 else []
-    texts += [f"{move.who}: {move.code} {move.text}, to make room" for move in decision.moves]
+    texts += [f"{move.who}: {move.code} {move.text}" for move in decision.moves]
     return _list(texts, width)
 
 

@@ -14,6 +14,7 @@ from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.decision_log import summary
 from cri_proxy.node.decision_log.incidents import IncidentKind, Incidents
 from cri_proxy.node.decision_log.records import OpenDecision, Records
+from cri_proxy.state.decisions import REBALANCED
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from policies.device_grants import cost_names, device_words
@@ -135,6 +136,7 @@ class Journal:
                 is_same = summary.asks_same(opened.row.grant.request, opened.record.request)
                 event = events.REPLACED if is_same else events.RESIZED
             self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
+            self.counters.add(catalog.GRANT_CHANGES, REBALANCED, by=sum(m.is_rebalanced for m in opened.record.moves))
             self._log.info(event, **_placement(opened))
             for reason in opened.record.reasons:
                 if reason.code == ReasonCode.OVERCOMMITTED:
@@ -162,9 +164,9 @@ class Journal:
     def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Log, count and keep a change of a grant that no request asked for."""
         self.records.changed(before, after, why, came_home=came_home)
-        change = "placed" if before is None else summary.REBALANCED if came_home else summary.change_code(before, after)
+        change = "placed" if before is None else REBALANCED if came_home else summary.change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
-        is_move = change in ("placed", "re-placed", summary.REBALANCED)
+        is_move = change in ("placed", "re-placed", REBALANCED)
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
             **_names(after.request),

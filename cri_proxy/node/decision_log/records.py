@@ -11,7 +11,6 @@ from typing import Self
 
 from cri_proxy.clock import Clock
 from cri_proxy.node.decision_log.summary import (
-    REBALANCED,
     Circumstances,
     after_earlier,
     asks_same,
@@ -199,7 +198,7 @@ class Records:
             adopted = record_of_grant(after, decisions.Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
-            code = REBALANCED if came_home else change_code(before, after)
+            code = decisions.REBALANCED if came_home else change_code(before, after)
             self._add(after, code, f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:
@@ -227,8 +226,9 @@ class Records:
         for grant in opened.moved:
             move = moves.get(grant.request.full_name)
             if move is not None:
-                text = f"{move.text}, to make room for {name}"
-                yield self._with_entry(grant, move.code, text)
+                yield self._with_entry(
+                    grant, move.code, f"{move.text} {'beside' if move.is_rebalanced else 'for'} {name}"
+                )
 
     def _add(self, grant: Grant, what: str, text: str) -> None:
         self._put(self._with_entry(grant, what, text))

@@ -25,8 +25,6 @@ from policies.container_name import ContainerName
 from policies.device_grants import device_words
 from sysfs.text import numbered
 
-REBALANCED = "rebalanced"  # the code of a move to the place that a fresh decision would choose
-
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -68,7 +66,7 @@ def record_of(
         reasons=decision.reasons,
         displaced=tuple(_displaced(decision.updates[:KEPT_DISPLACED], circumstances)),
         displaced_count=len(decision.updates),
-        moves=tuple(_moves(decision.moved, circumstances.held)),
+        moves=tuple(_moves(decision, circumstances.held)),
     )
 
 
@@ -171,9 +169,10 @@ def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Itera
         yield PinningChange.of(name, circumstances.pinnings.get(key), update.pinning)
 
 
-def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
-    for after in grants:
+def _moves(decision: Placed, held: Allocations) -> Iterable[GrantMove]:
+    for after in decision.moved:
         before = held.get(after.container) or after
         if (before.pool, before.mems) == (after.pool, after.mems) and after.share is not None:
             continue  # what its pod's containers share has changed, not where they are
-        yield GrantMove(after.request.full_name, before.pool, after.pool, before.mems, after.mems)
+        is_rebalanced = after.container in decision.rebalanced
+        yield GrantMove(after.request.full_name, before.pool, after.pool, before.mems, after.mems, is_rebalanced)

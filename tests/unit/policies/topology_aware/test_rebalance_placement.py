@@ -33,6 +33,7 @@ def moved(decision: Placed) -> dict[str, tuple[str, str]]:
 def test_one_that_would_be_below_its_limit_goes_where_it_fits() -> None:
     decision = placed(POLICY.decide(Allocations((sharer("s", 500, 3000),)), owner(2000)))
     assert moved(decision) == {"s": ("NUMA node #2", "0,2")}
+    assert [key.pod_uid for key in decision.rebalanced] == ["s"]
     assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "8-11")]
     (reason,) = (reason for reason in decision.reasons if reason.code == "rebalanced")
     text = "1 container with too few of the CPUs left here moved with the same update: s/c to NUMA node #2"

@@ -238,6 +238,15 @@ def test_a_place_is_counted_under_what_was_special_about_it(codes: list[str], co
     assert notable_code([Reason(each, "") for each in codes]) == code
 
 
+def test_moves_to_better_places_count_with_the_placement_for_which_they_are() -> None:
+    other = row("b").grant
+    decision = replace(placed(), moved=(replace(other, pool="socket #1"),), rebalanced=(other.container,))
+    journal, _ = tell(decision, circumstances=Circumstances(held=Allocations((other,))))
+    assert count_of(journal.counters, catalog.GRANT_CHANGES, "rebalanced") == 0
+    journal.carried_out(row("a", owned="2-3"))
+    assert count_of(journal.counters, catalog.GRANT_CHANGES, "rebalanced") == 1
+
+
 def test_every_decision_is_measured_and_every_ignored_annotation_counted() -> None:
     journal, _ = tell(REJECTED, "one is bad", "so is another")
     (measured,) = [s.value for s in journal.counters.samples() if s.metric is catalog.DECISION_SECONDS]

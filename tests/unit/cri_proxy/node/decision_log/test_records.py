@@ -101,6 +101,16 @@ def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:
     assert said(kept) == [("resize-undone", "the runtime refused: no")]
 
 
+def test_one_that_moved_to_a_better_place_names_the_container_beside_which_it_had_too_few_cpus() -> None:
+    moved = GrantMove(OTHER.grant.request.full_name, "socket #0", "socket #1", NodeSet(), NodeSet(), is_rebalanced=True)
+    kept = records()
+    opened(kept, replace(PLACED, moves=(moved,)), moved=(OTHER.grant,))
+    kept.confirmed(ROW)
+    (change,) = last(kept, DecisionRecord(OTHER.grant.request, Outcome.PLACED, 0)).history
+    text = "from socket #0 to socket #1, as too few CPUs were left beside default/pod-1/a"
+    assert (change.what, change.text) == ("rebalanced", text)
+
+
 def test_whoever_made_room_has_a_line_once_it_is_for_somebody() -> None:
     moved = GrantMove(OTHER.grant.request.full_name, "socket #0", "root", NodeSet(), NodeSet())
     kept = records()

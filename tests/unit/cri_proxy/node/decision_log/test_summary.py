@@ -75,7 +75,15 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
         request("a", 2000), replace(placed(), moved=(lifted,)), Circumstances(held=Allocations((OTHER,))), at_seconds=0
     )
     (moved,) = record.moves
-    assert (moved.code, moved.text) == ("lifted", "from root to socket #1, memory nodes from none to 0-1")
+    text = "from root to socket #1, memory nodes from none to 0-1, to make room"
+    assert (moved.code, moved.text) == ("lifted", text)
+
+
+def test_one_that_moved_to_a_better_place_made_no_room() -> None:
+    decision = replace(placed(), moved=(replace(OTHER, pool="socket #1"),), rebalanced=(OTHER.container,))
+    record = record_of(request("a", 2000), decision, Circumstances(held=Allocations((OTHER,))), at_seconds=0)
+    (moved,) = record.moves
+    assert (moved.code, moved.text) == ("rebalanced", "from root to socket #1, as too few CPUs were left")
 
 
 @pytest.mark.parametrize(("before", "after", "code"), [("0", "0-1", "widened"), ("0-1", "0", "narrowed")])
