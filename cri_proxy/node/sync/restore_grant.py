@@ -72,6 +72,9 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
     owned = parts.exclusive | parts.isolated
     asked = _granted_for(found.request, parts, found.cpus)
     if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
+        # On more CPUs than its pod asks for it was put by others, as by ``reset``, and they say nothing of its own.
+        if _shares_cpus(parts) and owned <= found.cpus and len(found.cpus) > _most(found.request, machine):
+            return _grant(found, parts, owned, machine)
         now = _owner_now(asked, owned, found.cpus, machine)
         return None if now is None else _grant(found, parts, now, machine)
     # What a container shares is in no cpuset: only an unchanged request tells that it is still what the annotation has.
@@ -109,6 +112,17 @@ def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:
         return request
     owns_all = parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED)
     return replace(request, cpu_request_mcpu=1000 * len(cpus) if owns_all else parts.share.cpu_mcpu)
+
+
+def _shares_cpus(parts: GrantParts) -> bool:
+    return parts.share is not None and parts.share.cpu_mcpu is not None
+
+
+def _most(request: Request, machine: Machine) -> int:
+    """Return how many CPUs containers that share their pod's own at most: each has the pod's limit, or its own."""
+    return max(
+        _counts(replace(request, cpu_request_mcpu=max(request.cpu_request_mcpu, request.cpu_limit_mcpu or 0)), machine)
+    )
 
 
 def united(found: Iterable[tuple[Rebuilt, CpuSet | None]], held: Iterable[Grant] = ()) -> dict[ContainerKey, Grant]:

@@ -10,6 +10,7 @@ from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, QosClass
 from policies.claims import CpuClaim
 from policies.device_requests import DeviceAmount, DeviceAsk
+from policies.pod_share import PodShare
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -154,6 +155,14 @@ def test_a_cold_start_that_lasts_is_known_by_its_memory(mems: str, is_cold: bool
     grant = live(cold, "2-3", mems=mems).grant
     assert grant is not None
     assert grant.is_cold is is_cold
+
+
+@pytest.mark.parametrize(("cpus", "owned"), [("2-3", ("2-3", [])), ("2-5", ("2-5", ["4-5"])), ("0-5", ("2-3", []))])
+def test_on_more_cpus_than_its_pod_asks_for_it_has_its_own_alone(cpus: str, owned: tuple[str, list[str]]) -> None:
+    """As ``reset`` leaves it. More CPUs within the limit are those of a pod that was resized."""
+    found = existing(replace(OWNER, share=PodShare(cpu_mcpu=2000)), cpus)
+    limited = replace(found, request=replace(found.request, cpu_limit_mcpu=4000))
+    assert held(rebuild(limited, MACHINE)) == owned
 
 
 def test_who_asked_for_no_cold_start_has_none() -> None:
