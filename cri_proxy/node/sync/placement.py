@@ -11,7 +11,7 @@ from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, SyncPart
 from cri_proxy.node.sync.claims import Settled, settle
-from cri_proxy.node.sync.reconcile import newest_by_key
+from cri_proxy.node.sync.reconcile import newest_by_key, with_abandoned
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
@@ -57,7 +57,9 @@ class LatePlacement(SyncPart):
             found = containers.get(full_id(container_id, containers))
             if found is None or self._adoption.is_left(found.id):
                 return None  # unknown to the runtime too, or found by the restore and left alone
-            refusal = await self._adopt_one(found, newest_by_key(node.containers).get(found.key))
+            # Another attempt that was never started either has no place: this one may have it.
+            marked = with_abandoned(node, self._context.clock.now_seconds(), found.id.__eq__)
+            refusal = await self._adopt_one(found, newest_by_key(marked.containers).get(found.key))
             container_id = found.id
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.journal.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
@@ -71,10 +73,13 @@ class LatePlacement(SyncPart):
         row, is_created = self._ledger.get(found.key), found.state == "created"
         if is_created and row is not None and row.state in ACTIVE and (found != newest or row.state == "reserved"):
             return _refused(row.grant.request, "a newer attempt has its place")
-        if found != newest:
+        if found != newest and not is_created:
             return None
         order = self._ledger.next_order()
         adopted = await self._adoption.read_all([found], may_leave=False)
+        # Without a place it would run on the CPUs that it had, which may be another's by now.
+        if found != newest:
+            return _refused(adopted[0].request, "a newer attempt is there") if adopted else None
         # One that runs has its devices open, whatever others were given since: refusing its start would not help.
         for each in adopted if is_created else ():
             if self._is_wanted(each, order) and (devices := await self._lost_devices(each.request)):

@@ -169,6 +169,26 @@ async def test_an_older_attempt_does_not_start_beside_the_one_that_has_its_place
     assert (holders(site), site.runtime.calls[START]) == ({second}, int(runs))
 
 
+async def test_of_two_attempts_that_were_never_started_the_older_one_starts_on_no_cpu_of_others(site: Site) -> None:
+    first = await created(site, "a", OWNS_2)
+    await another_attempt(site, first)
+    await site.clock.sleep(START_WITHIN_SECONDS + 1)
+    await site.node.resync.check_all("slow check")
+    other = (await site.run("b", guaranteed("c", 7000))).container_id("c")
+    await site.kubelet.start(first)
+    assert (is_alone(site, other), holders(site)) == (True, {first, other})
+
+
+async def test_an_older_attempt_does_not_start_beside_a_new_one_that_was_stopped(site: Site) -> None:
+    """It has no place, and the runtime may start it all the same."""
+    first = await created(site, "a", OWNS_2)
+    second = await another_attempt(site, first)
+    await site.kubelet.stop(second)
+    with pytest.raises(CallFailed, match="a newer attempt is there"):
+        await site.kubelet.start(first)
+    assert holders(site) == set()
+
+
 async def test_an_older_attempt_does_not_start_while_another_one_is_created(site: Site) -> None:
     first = await created(site, "a", OWNS_2)
     gate = site.runtime.faults.block("CreateContainer")
