@@ -139,8 +139,12 @@ class World(Site):
     async def run_pod(self) -> None:
         self._names += 1
         spec = self._perhaps_asking(random_pod(self.random, f"p{self._names}"))
-        pod = LivePod(spec, await self.kubelet.run_sandbox(spec))
-        self.pods[spec.name] = pod
+        try:
+            sandbox_id = await self.kubelet.run_sandbox(spec)
+        except CallFailed:  # its hints are merged as a whole
+            self.refused += 1
+            return
+        self.pods[spec.name] = pod = LivePod(spec, sandbox_id)
         for container in spec.containers:
             await self._create_and_start(pod, container)
 

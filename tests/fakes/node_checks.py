@@ -133,8 +133,9 @@ def check_settled(runtime: ScriptedRuntime, ledger: Ledger, options: TopologyAwa
         cpus = CpuSet.parse(container.record.cpuset_cpus) or runtime.node.machine.online
         mems = NodeSet.parse(container.record.cpuset_mems)
         should_be = wanted.cpus
-        if should_be is not None and container.state_name == "CONTAINER_CREATED":  # it has the rest once it runs
-            should_be -= ledger.starts.spared(holder, should_be, runtime.node.machine)
+        if should_be is not None and container.state_name == "CONTAINER_CREATED":
+            # It has the rest once it runs; what it had before a start hung it keeps.
+            should_be -= ledger.starts.spared(holder, should_be, runtime.node.machine) - cpus
         assert holder.key in waiting or should_be in (None, cpus), (
             f"{holder.key} is on {cpus}, and should be on {should_be}"
         )
