@@ -25,7 +25,7 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
-from policies.base import Grant, Pinning, QosClass, Request
+from policies.base import ContainerKey, Grant, Pinning, QosClass, Request
 from policies.device_grants import DeviceGrant, DeviceHolding, device_words, with_given
 from sysfs.cpuset import CpuSet
 
@@ -40,6 +40,7 @@ class Adopted:
     """A live container as read from the runtime; ``grant`` is what its annotation records, else None.
 
     ``is_claim_found``: it has no usable grant annotation, and another allocator chose its CPUs. It gets no others.
+    ``has_cpuset``: the runtime's record has CPUs.
     """
 
     container: LiveContainer
@@ -47,6 +48,7 @@ class Adopted:
     pinning: Pinning
     grant: Grant | None
     is_claim_found: bool = False
+    has_cpuset: bool = True
 
     @property
     def rank(self) -> tuple[int, int, int, str]:
@@ -212,9 +214,14 @@ class Adoption:
         )
         self._context.ledger.note_foreign(cpus, tuple(held))
 
-    async def present_pinning(self, container_id: str) -> Pinning:
-        """Return the runtime's record of this container. Raises CallFailed and RuntimeUnavailable."""
-        return self._pinning(await self.inspect(container_id))
+    def confirm(self, key: ContainerKey, pinning: Pinning, *, has_cpuset: bool) -> None:
+        """Note where the runtime has this container: without a set on CPUs that come online as well.
+
+        Until a set is written, if that is of all CPUs there are now.
+        """
+        self._context.ledger.confirm(key, pinning)
+        if not has_cpuset:
+            self._context.ledger.mark_unconfirmed(key, Pinning(pinning.cpus))
 
     async def inspect(self, container_id: str) -> Existing:
         """Return the runtime's verbose status of this container. Raises CallFailed and RuntimeUnavailable."""
@@ -253,7 +260,7 @@ class Adoption:
                 return None
         self._given_up.pop(container.id, None)
         is_found = not is_unclaimed and request.claim is not None
-        return Adopted(container, request, self._pinning(found), rebuilt.grant, is_found)
+        return Adopted(container, request, self.pinning(found), rebuilt.grant, is_found, found.cpus is not None)
 
     async def _with_given(self, request: Request, cdi_names: Sequence[str]) -> Request:
         """Return the request with the devices that these CDI names are of, and those that the kubelet has allocated."""
@@ -287,7 +294,7 @@ class Adoption:
         if reason and not is_same:
             self._context.journal.noted(events.NOT_ADOPTED, container=container.key.name, reason=reason)
 
-    def _pinning(self, found: Existing) -> Pinning:
+    def pinning(self, found: Existing) -> Pinning:
         """Return the runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
 

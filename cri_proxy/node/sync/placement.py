@@ -139,8 +139,8 @@ class LatePlacement(SyncPart):
         for row in changed:
             if row.key in sources and row.acknowledged is not None:
                 # ``put`` alone makes no CPU exclusive: that follows from where the runtime has the container.
-                self._ledger.confirm(row.key, row.acknowledged)
-        return tuple(changed)
+                self._adoption.confirm(row.key, row.acknowledged, has_cpuset=sources[row.key].has_cpuset)
+        return tuple(self._ledger.get(row.key) or row for row in changed)
 
     def _is_wanted(self, adopted: Adopted, order: int) -> bool:
         row = self._ledger.get(adopted.request.container)

@@ -267,14 +267,14 @@ class Resync(SyncPart):
 
         async def ask(row: Row) -> None:
             try:
-                pinning = await self._adoption.present_pinning(row.container_id)
+                found = await self._adoption.inspect(row.container_id)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
                     self._coordinator.release(row, "gone")
                 return
             except RuntimeUnavailable:
                 return
-            self._ledger.confirm(row.key, pinning)
+            self._adoption.confirm(row.key, self._adoption.pinning(found), has_cpuset=found.cpus is not None)
 
         async with asyncio.TaskGroup() as group:
             for row in rows:

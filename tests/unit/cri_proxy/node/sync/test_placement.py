@@ -12,6 +12,7 @@ from cri_proxy.node.sync.runtime_state import STATUS_CONCURRENCY
 from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
+from tests.fakes.grants import small_policy
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import (
     BUSY,
@@ -40,6 +41,18 @@ async def test_running_containers_are_adopted_guaranteed_and_large_ones_first(si
     await site.open()
     assert len(owned(site, large)) == 3
     assert CpuSet.parse(site.cpus(small)).isdisjoint(owned(site, large))
+
+
+async def test_one_without_a_cpuset_gets_one_also_where_it_should_be_on_all_cpus() -> None:
+    """It would run on each CPU that comes online, whoever owns it."""
+    async with opened(Site(small_policy(""))) as site:
+        found = (
+            await direct(site).run_pod(PodSpec("a", (ContainerSpec("c", cpu_request_mcpu=100, cpu_limit_mcpu=8000),)))
+        ).container_id("c")
+        await site.node.resync.check_all("slow check")
+        await site.node.settle()
+        assert site.runtime.record(found).cpuset_cpus == "0-7"
+        assert site.row(found).unconfirmed is None
 
 
 async def test_a_start_asks_for_few_statuses_at_a_time_and_decides_once_it_has_them(site: Site) -> None:
