@@ -68,7 +68,8 @@ def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
         assert scene.lifted().is_possible(placed.grant.pool, need, keep_busy=False)
         return
     possible = scene.possible_pools(request)
-    fitting = [ranked.pool for ranked in placed.ranking if dict(ranked.key)["fits"]]
+    # Pools that no table shows have no key.
+    fitting = [r.pool for r in placed.ranking if dict(r.key).get("fits", r.outcome == "not tried")]
     need = scene.model.need(request)
     has_all_cores = len(placed.grant.owned) == need.own or not need.whole_cores
     if possible and has_all_cores and not placed.moved:

@@ -9,7 +9,7 @@ from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
 from policies.topology_aware.cpus.distribution import on_other_cores
 from policies.topology_aware.cpus.retained import keeps_enough, retained
-from policies.topology_aware.locality.devices import is_near_each, reach_in
+from policies.topology_aware.locality.devices import is_near_each, near_devices, reach_in
 from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
@@ -127,7 +127,8 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
         # A strict preference is not met above: what is shared there is elsewhere, too.
-        may_be_above = not (room.keep_busy or demand.strict_locality or demand.single_node)
+        is_at_devices = demand.strict_locality and bool(near_devices(context))
+        may_be_above = not (room.keep_busy or is_at_devices or demand.single_node)
         return bool(context.supply.shared[i]) or (may_be_above and context.supply.has_shared_cpus)
     if demand.hides and not _hides_in(context, pool, is_back=keep is not None):
         return False

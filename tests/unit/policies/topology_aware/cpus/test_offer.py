@@ -137,6 +137,14 @@ def test_under_a_strict_wish_some_of_the_cpus_must_be_near_each_device() -> None
     assert not offered(tree, "socket #0", ordinary).fits  # of ordinary CPUs 0 and 1 are near
 
 
+def test_a_strict_wish_for_a_device_that_is_near_all_cpus_is_met_on_the_reserved_ones() -> None:
+    tree, full = tree_of(four_nodes(), "0"), owned("a/c", "root", "1-15")
+    for cpus, fits in (("0-15", True), ("0-3", False)):
+        near = (DeviceLocality("gpu", CpuSet.parse(cpus), NodeSet()),)
+        wanted = request("w/c", 0, BEST_EFFORT, localities=near, strict_locality=True)
+        assert offered(tree, "NUMA node #0", wanted, full, keep_busy=False).fits is fits
+
+
 def test_a_strict_wish_for_hints_leaves_pools_near_all_devices_and_cpus_near_any() -> None:
     tree = tree_of(four_nodes())
 
