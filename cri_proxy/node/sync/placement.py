@@ -1,6 +1,6 @@
 """Place containers that the runtime has and that hold nothing here: adopted, restored, or started after all."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
@@ -16,7 +16,7 @@ from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
-from policies.device_grants import by_cost, device_words
+from policies.device_grants import DeviceHolding, by_cost, device_words
 from policies.devices import HeldHardware
 from policies.policy import Policy
 
@@ -154,7 +154,8 @@ def _refused(request: Request, why: str) -> Refusal:
 
 
 def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
-    """Return whether another container has devices of this one: the policy counts these as given to both."""
+    """Return whether another container or pod has devices of this one: the policy counts these as given to both."""
+    held = held.with_grants(*_as_grants(held.holdings, own))
     theirs = [device for grant in held.grants for device in grant.devices]
     # Of two that were asked for by resources the policy counts the amounts.
     by_costs = HeldHardware(policy.known, by_cost(theirs))
@@ -164,6 +165,14 @@ def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
     counted = policy.reinstate(held.with_grants(own)).allocations
     after = {grant.container: grant.devices for grant in counted.grants}
     return any(after.get(grant.container) != grant.devices for grant in (*held.grants, own))
+
+
+def _as_grants(holdings: Iterable[DeviceHolding], own: Grant) -> Iterator[Grant]:
+    """Yield what others hold without a grant, as what is kept for their pods, in the form of this one."""
+    for each in holdings:
+        if each.pod_uid != own.container.pod_uid:
+            other = replace(own.request, container=ContainerKey(each.pod_uid, each.holder))
+            yield replace(own, request=other, devices=each.devices)
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

@@ -9,6 +9,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
 from cri_proxy.node.sync.runtime_state import STATUS_CONCURRENCY
+from cri_proxy.state.memory_store import MemoryStore
 from policies.device_grants import device_words
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
@@ -254,6 +255,21 @@ async def test_one_whose_devices_others_have_by_now_does_not_start(asks: dict[st
         await site.kubelet.start(late)
         assert holders(site) == {late}
         assert device_words(site.row(late).grant.devices) == tuple(devices.split(", "))
+
+
+async def test_one_whose_devices_are_kept_for_another_pod_does_not_start() -> None:
+    """The store was lost, and with it that they were kept for its own."""
+    asks = {"cri-proxy.io/device-request": "example.com/gpu=1"}
+    async with opened(Site(policy_with_devices("example.com/gpu/0"))) as site:
+        late = await abandoned(site, OWNS_2, **asks)
+        site.store = MemoryStore()
+        await site.open()
+        other = (await site.run("b", OWNS_2, **asks)).container_id("c")
+        site.runtime.exit(other)
+        await site.node.resync.check_all("slow check")
+        with pytest.raises(CallFailed, match=r"others have its devices by now \(example.com/gpu/0\)"):
+            await site.kubelet.start(late)
+        assert holders(site) == set()
 
 
 async def test_one_starts_after_all_beside_another_that_has_other_parts_of_its_device() -> None:
