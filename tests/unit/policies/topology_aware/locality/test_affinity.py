@@ -108,6 +108,25 @@ def test_a_debug_container_with_an_affinity_gains_nothing_by_a_move_of_its_pod_t
     assert gain_of_others(TREE, options(four_nodes()), there, before, after) == 0
 
 
+@pytest.mark.parametrize("name", ["debug", "system"])
+def test_an_affinity_to_itself_or_to_a_reserved_container_leaves_a_debug_container_drawn(name: str) -> None:
+    debug = request("p/debug", 0, BEST_EFFORT, affinities=wish_for(name))
+    there = (sits("p/debug", "socket #0", wanted=debug), sits("p/system", "root", CpuKind.RESERVED))
+    before, after = (replace(sits("p/a", pool), shared_mcpu=500) for pool in ("NUMA node #3", "NUMA node #0"))
+    moved = scores(debug, there[1], after)["socket #0"] - scores(debug, there[1], before)["socket #0"]
+    assert gain_of_others(TREE, options(four_nodes()), there, before, after) == moved > 0
+    assert [pool for pool, _, _ in pulled(debug, there[1], after)] == ["NUMA node #0"]
+
+
+def test_an_option_that_draws_a_debug_container_takes_the_place_of_its_own_pull() -> None:
+    debug = request("p/debug", 0, BEST_EFFORT)
+    before, after = (replace(sits("p/a", pool), shared_mcpu=500) for pool in ("NUMA node #3", "NUMA node #0"))
+    scored = [scores(debug, grant, colocate_pods=True)["socket #0"] for grant in (before, after)]
+    there = (sits("p/debug", "socket #0", wanted=debug),)
+    colocating = options(four_nodes(), colocate_pods=True)
+    assert gain_of_others(TREE, colocating, there, before, after) == scored[1] - scored[0]
+
+
 def test_affinities_that_cancel_each_other_out_leave_a_debug_container_without_a_pull() -> None:
     debug = request("p/debug", 0, BEST_EFFORT, affinities=wish_for("b", 5))
     there = replace(sits("p/b", "root", wanted=request("p/b", 500, affinities=wish_for("debug", -5))), shared_mcpu=500)
