@@ -335,7 +335,10 @@ class World(Site):
             self.options, self._allowed = before, before.available & self.policy.machine.online
             return
         await self.node.settle()
-        self.policy, self.options, self.rules, self._allowed = policy, options, rules, allowed
+        self.policy, self.options, self.rules = policy, options, rules
+        # What waits for a start from before the daemon's own is on its old CPUs still.
+        if not waiting_for_starts(self.node.context.ledger):
+            self._allowed = allowed
 
     def _topology(self, machine: Machine) -> TopologyOptions:
         merges = self.random.random() < 0.5 and len(machine.nodes) <= MOST_MERGED
