@@ -157,7 +157,11 @@ def largest_first(loads: dict[int, float], cpus: dict[int, int], sharers: list[f
 
 
 # Fields that tell places apart which are as good for a container that shares; less load than this is noise.
-_NO_PLACE = ("previous", "priority", "undisturbed", "cores", "squeezed", "pod", "expected", "left", "first")
+# As in policies/topology_aware/rebalance.py, section 7 of docs/placement.md.
+_NO_PLACE = (
+    *("previous", "isolated", "priority", "cpu_domains", "undisturbed", "cores"),
+    *("squeezed", "pod", "expected", "used", "full", "left", "first"),
+)
 WORTH_MCPU = 50
 
 
