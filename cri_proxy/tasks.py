@@ -1,10 +1,17 @@
-"""Keep background asyncio tasks until they end, report their errors, join or cancel them all; hear signals to stop."""
+"""Keep background asyncio tasks until they end, report their errors, join or cancel them all; hear signals to stop.
+
+Or do something with each of many items, a few at the same time.
+"""
 
 import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def stop_event() -> asyncio.Event:
@@ -34,6 +41,25 @@ def hear_signals(acts: Mapping[int, Callable[[], None]]) -> None:
     for number in acts:
         signal.signal(number, lambda number, frame: None)  # without one, the interpreter would send no number
         signal.siginterrupt(number, False)  # signal.signal has set it: system calls would end with EINTR
+
+
+async def each_of(items: Sequence[T], act: Callable[[T], Awaitable[R]], *, at_once: int) -> list[R]:
+    """Return the results of ``act`` for all items, in their order; so many are under way at the same time.
+
+    Raises the first error, after all calls have ended; being cancelled cancels those under way.
+    """
+    results: dict[int, R] = {}
+    left = iter(enumerate(items))
+
+    async def work() -> None:
+        for number, item in left:
+            results[number] = await act(item)
+
+    # A task for each item, and what it is about, is 10 KB: for all containers of a node megabytes, which stay.
+    ended = await asyncio.gather(*(work() for _ in range(min(at_once, len(items)))), return_exceptions=True)
+    for error in filter(None, ended):
+        raise error
+    return [results[number] for number in range(len(items))]
 
 
 async def readable(file: int | socket.socket) -> None:

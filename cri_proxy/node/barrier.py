@@ -8,6 +8,7 @@ for a call that the runtime does not answer has a bound (docs/placement.md, Enac
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cri_proxy import events
 from cri_proxy.node.context import Context
@@ -16,9 +17,13 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.pending_calls import START_HANGS_SECONDS
 from cri_proxy.state.rows import Row
+from cri_proxy.tasks import each_of
 from policies.base import ContainerKey, Rejected
 from sysfs.cpuset import CpuSet
 
+# Updates at the same time that one start waits for: a group of these is saved with one commit, and the runtime runs a
+# process for each.
+AT_ONCE = 32
 # Each round moves every container off the CPUs; a new decision in between makes another round necessary.
 ROUNDS = 8
 # How long a call waits for others to leave its container's CPUs at least, and at most where one of their starts hangs,
@@ -159,8 +164,9 @@ class Barrier:
             self._effects.break_deadlocks()
             # A container on its CPUs may itself have to wait until others have left the CPUs that it moves to.
             behind = waiting | {key}
-            await asyncio.gather(*(self.clear_for(o.key, behind) for o in occupants if o.key not in behind))
-            if not all(await asyncio.gather(*(self._moved_off(key, other) for other in occupants))):
+            others = [occupant.key for occupant in occupants if occupant.key not in behind]
+            await each_of(others, partial(self.clear_for, waiting=behind), at_once=AT_ONCE)
+            if not all(await each_of(occupants, partial(self._moved_off, key), at_once=AT_ONCE)):
                 return False
         return False
 

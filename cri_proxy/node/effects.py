@@ -5,8 +5,7 @@ is in flight gets no update until the reply: runc accepts an update then and los
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import deque
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -46,9 +45,11 @@ class Effects:
         self._updates = Tasks(lambda error: context.journal.failed_open("update", error))
         # Weak: a lock lives as long as it is held or awaited. Dropped earlier, there could be two for one container.
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._free_slots = AT_ONCE
         self._moves = asyncio.Semaphore(1)
         self._scheduled: set[ContainerKey] = set()
+        # Those of them that wait for a slot: a task for each would be a megabyte after a re-plan.
+        self._queue: deque[ContainerKey] = deque()
         # Updates that starts wait for, one for each container however many wait, and with its own end: a start that
         # waits no longer does not cancel what the runtime has been sent.
         self._awaited: dict[ContainerKey, asyncio.Task[None]] = {}
@@ -123,9 +124,20 @@ class Effects:
             if target is None or key in self._scheduled or key in self.failures or not row.needs_call(target):
                 continue
             self._scheduled.add(key)
-            self._updates.start(self._run_scheduled(key), name=f"update {key.name}")
+            self._queue.append(key)
             is_any = True
+        self._fill_slots()
         return is_any
+
+    def _fill_slots(self) -> None:
+        while self._queue and self._free_slots:
+            self._free_slots -= 1
+            key = self._queue.popleft()
+            self._updates.start(self._run_scheduled(key), name=f"update {key.name}")
+
+    def _free_slot(self) -> None:
+        self._free_slots += 1
+        self._fill_slots()
 
     def break_deadlocks(self) -> None:
         """Let a container step aside where some wait for each other's CPUs (see ``node.ledger.deadlock``)."""
@@ -207,6 +219,7 @@ class Effects:
 
     async def close(self) -> None:
         """Cancel what is under way: its outcome counts as unknown."""
+        self._queue.clear()  # else each that is cancelled would make room for the next
         await self._updates.cancel()
 
     def retry_failed(self) -> None:
@@ -215,10 +228,22 @@ class Effects:
         self.schedule()
 
     async def _run_scheduled(self, key: ContainerKey) -> None:
-        """Update this container when there is a slot; a start that waits for it needs none."""
+        """Update this container in the slot that was taken for it; a start that waits for it needs none."""
+        lock = self.lock(key)
+        if lock.locked():
+            # Its holder may wait for a slow runtime: the slot would be missing for other containers.
+            self._free_slot()
+            async with lock:
+                pass
+            self._queue.appendleft(key)
+            self._fill_slots()
+            return
         try:
-            async with self._slot(self.lock(key)), self.lock(key):
-                is_settled = await self.settle_locked(key)
+            try:
+                async with lock:
+                    is_settled = await self.settle_locked(key)
+            finally:
+                self._free_slot()
             row = self._ledger.get(key)
             step = self._next_step(row) if is_settled and row is not None else None
             if step is not None and self._moves_pages(*step):
@@ -229,21 +254,6 @@ class Effects:
             self._scheduled.discard(key)
         if self._is_held_back:  # perhaps by CPUs that this container has given up
             self.schedule()
-
-    @asynccontextmanager
-    async def _slot(self, lock: asyncio.Lock) -> AsyncIterator[None]:
-        """Hold a slot, taken while the lock is free."""
-        await self._slots.acquire()
-        # The lock's holder may wait for a slow runtime: a slot that waits with it is missing for other containers.
-        while lock.locked():
-            self._slots.release()
-            async with lock:
-                pass
-            await self._slots.acquire()
-        try:
-            yield
-        finally:
-            self._slots.release()
 
     async def _bring(self, row: Row, *, moves_memory: bool) -> None:
         """Send what differs: CPUs with memory nodes that only widen; a call of its own for what moves memory."""

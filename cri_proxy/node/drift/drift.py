@@ -25,6 +25,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
 from cri_proxy.state.rows import Row
+from cri_proxy.tasks import each_of
 from policies.base import CpuKind, Pinning
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -67,7 +68,6 @@ class Drift:
         self._adoption = adoption
         self._probes = probes
         self._pids: dict[str, int] = {}
-        self._learning = asyncio.Semaphore(AT_ONCE)
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
         self._escaped: dict[str, tuple[str, CpuSet]] = {}  # the warning, and the CPUs that its processes run on
@@ -158,7 +158,7 @@ class Drift:
         """Compare these containers once, and those that differ again under their lock."""
         # After a start all are asked for, AT_ONCE at a time: what has just been created is not looked at last.
         newest_first = sorted(rows, key=lambda row: -row.created_order)
-        await asyncio.gather(*(self._learn_pid(row) for row in newest_first))
+        await each_of(newest_first, self._learn_pid, at_once=AT_ONCE)
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
         agreeing = []
         for (row, pid), enforced in zip(known, await asyncio.to_thread(self._read, known), strict=True):
@@ -292,8 +292,7 @@ class Drift:
         """Ask the runtime for the pid, once; it holds as long as its cgroup has the container's id."""
         if row.container_id not in self._pids:
             try:
-                async with self._learning:
-                    status = await runtime_state.container_status(self._context.channel, row.container_id)
+                status = await runtime_state.container_status(self._context.channel, row.container_id)
             except (CallFailed, RuntimeUnavailable):
                 return  # gone, or the runtime is away: the next check tries again
             if pid := number_in(info_of(status.info), "pid"):

@@ -25,6 +25,7 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
+from cri_proxy.tasks import each_of
 from policies.base import ContainerKey, Grant, Pinning, QosClass, Request
 from policies.device_grants import DeviceGrant, DeviceHolding, device_words, with_given
 from sysfs.cpuset import CpuSet
@@ -161,14 +162,9 @@ class Adoption:
 
         The own cpuset of a container that is left alone is withheld from exclusive use. Raises RuntimeUnavailable.
         """
-        # Exceptions are returned: a plain gather would raise the first and leave the other calls running.
-        read_ones = await asyncio.gather(*(self._read(c) for c in containers), return_exceptions=True)
-        for failure in read_ones:
-            if isinstance(failure, BaseException):
-                raise failure
         kept = []
-        for adopted in read_ones:
-            if adopted is None or isinstance(adopted, BaseException):
+        for adopted in await each_of(containers, self._read, at_once=runtime_state.STATUS_CONCURRENCY):
+            if adopted is None:
                 continue
             # The option is about containers that were there before the proxy: one that has our grant, or is about to
             # start through us, is placed.

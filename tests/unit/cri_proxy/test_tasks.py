@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cri_proxy.tasks import Tasks, hear_signals, readable, stop_event
+from cri_proxy.tasks import Tasks, each_of, hear_signals, readable, stop_event
 
 
 async def wait_for(event: asyncio.Event, seen: list[str]) -> None:
@@ -115,6 +117,58 @@ async def test_each_signal_has_its_act_on_the_loop_also_while_that_sleeps() -> N
         assert await seen.get() == "SIGUSR2"
         signal.raise_signal(signal.SIGUSR1)
         assert await seen.get() == "SIGUSR1"
+
+
+@given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5))
+def test_each_is_done_once_so_many_at_a_time_and_the_results_keep_their_order(turns: list[int], at_once: int) -> None:
+    """Each item is the number of turns of the loop that it takes."""
+    running, most = 0, 0
+
+    async def act(item: tuple[int, int]) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(item[1]):
+            await asyncio.sleep(0)
+        running -= 1
+        return item[0]
+
+    found = asyncio.run(each_of(list(enumerate(turns)), act, at_once=at_once))
+    assert found == list(range(len(turns)))
+    assert (running, most <= at_once) == (0, True)
+    assert most == min(at_once, len(turns)) or 0 in turns
+
+
+async def test_the_error_of_one_is_raised_once_the_others_have_ended() -> None:
+    ended: list[int] = []
+
+    async def act(item: int) -> None:
+        if item == 0:
+            await fail()
+        await asyncio.sleep(0)
+        ended.append(item)
+
+    with pytest.raises(LookupError, match="broken"):
+        await each_of(range(5), act, at_once=2)
+    assert ended == [1, 2, 3, 4]
+
+
+async def test_being_cancelled_cancels_those_under_way() -> None:
+    ended: list[int] = []
+
+    async def act(item: int) -> None:
+        try:
+            await wait_for_nobody()
+        finally:
+            ended.append(item)
+
+    waiting = asyncio.get_running_loop().create_task(each_of(range(5), act, at_once=2))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert ended == [0, 1]
 
 
 async def test_a_descriptor_is_readable_once_its_other_end_is_closed() -> None:

@@ -369,6 +369,18 @@ async def test_a_few_are_moved_at_the_same_time_and_all_in_the_end(site: Site) -
     assert (len(site.runtime.updates), site.node.context.ledger.unmet()) == (MANY, ())
 
 
+async def test_those_that_wait_for_a_slot_have_no_task(site: Site) -> None:
+    """A task is kilobytes: after a re-plan of a whole node these would be a megabyte."""
+    await moved(site)
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.schedule()
+    await soon(lambda: gate.waiting == AT_ONCE)
+    assert len(site.node.effects._updates) == AT_ONCE
+    await site.node.effects.close()
+    assert (len(site.node.effects._updates), len(site.runtime.updates)) == (0, 0)
+    gate.release()
+
+
 async def test_a_start_waits_for_nobody_but_whom_it_needs(site: Site) -> None:
     """Of those that are still to be moved, whoever sits on its CPUs is moved at once."""
     await moved(site)
