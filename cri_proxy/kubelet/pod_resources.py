@@ -68,8 +68,9 @@ class PodResources:
         self._clock = clock
         self._journal = journal
         self._known = known
-        self._asked: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
-        self._answers: dict[str, pb.PodResources] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        # Encoded ``PodResources``, the latest last: as messages they would take twenty times the memory.
+        self._answers: OrderedDict[str, bytes] = OrderedDict()
         self._tasks = Tasks(lambda error: journal.failed_open("pod resources", error))
         self._silent_until_seconds = 0.0
         self._is_reported = False
@@ -83,12 +84,16 @@ class PodResources:
 
     async def told(self, pod: Pod, container: str) -> ToldDevices:
         """Return the container's devices by the kubelet; nothing if it has not answered in time."""
-        task = self._asked.get(pod.uid) or self._ask(pod)
-        if task is not None and not task.done():
+        task = self._asking.get(pod.uid)
+        if task is None and pod.uid not in self._answers:
+            task = self._ask(pod)
+        if task is not None:
             # Not ``await task``: a caller that leaves would cancel the question of the pod's other containers.
             await asyncio.wait([task])  # it ends within the budget
         answer = self._answers.get(pod.uid)
-        return NOTHING_TOLD if answer is None else told_devices(answer, container, self._known())
+        if answer is None:
+            return NOTHING_TOLD
+        return told_devices(pb.PodResources.FromString(answer), container, self._known())
 
     async def of_all(self) -> Mapping[ContainerName, ToldDevices]:
         """Return its answer about all containers, for a question that no container waits for; empty without one.
@@ -120,10 +125,10 @@ class PodResources:
         if self._clock.monotonic_seconds() < self._silent_until_seconds:
             self.has_missed = True
             return None
-        task = self._asked[pod.uid] = self._tasks.start(self._learn(pod), name=f"pod resources {pod.name}")
-        while len(self._asked) > KEPT_PODS:
-            oldest, _ = self._asked.popitem(last=False)
-            self._answers.pop(oldest, None)
+        task = self._asking[pod.uid] = self._tasks.start(self._learn(pod), name=f"pod resources {pod.name}")
+        task.add_done_callback(
+            lambda done: self._asking.pop(pod.uid, None) if self._asking.get(pod.uid) is done else None
+        )
         return task
 
     async def _learn(self, pod: Pod) -> None:
@@ -132,7 +137,6 @@ class PodResources:
                 answer = await self._resources_of(pod)
         except (CallFailed, RuntimeUnavailable, FilesFailed, TimeoutError, DecodeError) as error:
             self.has_missed = True
-            self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
             if not self._is_reported:
                 # The error of the channel speaks of a runtime, and this is the kubelet.
@@ -145,9 +149,10 @@ class PodResources:
             self._is_reported = True
             return
         self._is_reported = False
-        # Else it has been dropped (KEPT_PODS), and nothing would drop its answer any more.
-        if pod.uid in self._asked:
-            self._answers[pod.uid] = answer
+        self._answers[pod.uid] = answer.SerializeToString()
+        self._answers.move_to_end(pod.uid)
+        if len(self._answers) > KEPT_PODS:
+            self._answers.popitem(last=False)
 
     async def _resources_of(self, pod: Pod) -> pb.PodResources:
         """Ask by Get; where the kubelet does not offer it (a feature gate), by List."""

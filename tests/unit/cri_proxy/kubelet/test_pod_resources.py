@@ -76,10 +76,20 @@ async def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -
 async def test_only_the_newest_pods_are_remembered() -> None:
     node = Asking(KubeletService(WEB))
     await node.nodes()
-    for n in range(KEPT_PODS):
-        node.resources.expect(replace(OTHER, uid=f"other-{n}"))
+    others = [replace(OTHER, uid=f"other-{n}") for n in range(KEPT_PODS)]
+    for other in others:
+        node.resources.expect(other)
+    for other in others:
+        await node.nodes(other)
     node.kubelet.pods = ()
     assert await node.nodes() == ""
+
+
+async def test_of_a_pod_the_answer_is_kept_and_nothing_of_the_question() -> None:
+    """A daemon of 500 containers has 500 of them: a task and messages would be kilobytes each."""
+    node = Asking(KubeletService(WEB))
+    assert await node.nodes() == "1"
+    assert (node.resources._asking, set(map(type, node.resources._answers.values()))) == ({}, {bytes})
 
 
 NODES = NodeSet.parse("0-3")
