@@ -21,7 +21,7 @@ from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, noted_by, unless, wait_for_successor
 from cri_proxy.daemon.helper_watch import HelperWatch
-from cri_proxy.daemon.memory import without_python_messages
+from cri_proxy.daemon.memory import collect_while_loading, without_python_messages
 from cri_proxy.daemon.relay_probe import RelayProbe, log_lost_sockets, relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
@@ -291,7 +291,7 @@ class PassAll:
 
 def _engine(settings: Settings, log: Log, machine: "Machine | None", launcher: Launcher | None) -> "Engine":
     """Load and build the engine. Blocks: loading is most of a start."""
-    with without_python_messages():
+    with collect_while_loading(), without_python_messages():
         from cri_proxy.daemon.engine import Engine
 
     return Engine(settings, log, machine, launcher)

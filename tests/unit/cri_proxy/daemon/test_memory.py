@@ -184,6 +184,35 @@ def test_messages_of_c_do_without_those_of_python_and_whoever_wants_these_gets_t
     assert output(loading + used + shown) == "{'id': 'a', 'labels': {'b': 'c'}} True\n"
 
 
+COLLECTED = """
+import gc
+from dataclasses import dataclass
+from cri_proxy.daemon.memory import collect_while_loading
+
+def made():
+    for _ in range(2000):
+        @dataclass(slots=True)
+        class Made:
+            x: int
+
+def left():
+    return sum(isinstance(each, type) and each.__name__ == "Made" for each in gc.get_objects())
+
+for is_enabled in (True, False):
+    gc.collect()
+    (gc.enable if is_enabled else gc.disable)()
+    usual = gc.get_threshold()
+    with collect_while_loading():
+        made()
+        few = left() < 500
+    print(few, gc.isenabled() is is_enabled, gc.get_threshold() == usual)
+"""
+
+
+def test_what_loading_leaves_is_freed_meanwhile_and_the_collector_is_as_before() -> None:
+    assert output(COLLECTED) == "True True True\nTrue True True\n"
+
+
 YAML = """
 import yaml
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
