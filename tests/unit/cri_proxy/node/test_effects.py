@@ -8,13 +8,13 @@ from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.coordinator import Refusal
-from cri_proxy.node.effects import AT_ONCE, BACKOFF_SECONDS, NOT_FOUND, is_announced
+from cri_proxy.node.effects import BACKOFF_SECONDS, NOT_FOUND, is_announced
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.rows import Row
 from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
-from tests.fakes.grants import row, small_policy
+from tests.fakes.grants import row
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import BUSY, background, entered, soon
 
@@ -343,64 +343,3 @@ def test_what_is_confirmed_or_doubted_already_needs_no_announcement() -> None:
     assert is_announced(there, Pinning(CpuSet.parse("1"), None))
     assert not is_announced(there, Pinning(CpuSet.parse("2"), None))
     assert not is_announced(there, Pinning(None, NodeSet.parse("0")))
-
-
-MANY = 2 * AT_ONCE + 1
-
-
-async def moved(site: Site) -> list[Row]:
-    """Many that share, of both packages, each of which has just lost a CPU: all must be updated."""
-    for number in range(MANY):
-        await site.run(f"s{number}", ContainerSpec("c", cpu_request_mcpu=50))
-    ledger = site.node.context.ledger
-    ledger.use_policy(small_policy(reserved="0-1,4"), ledger.allocations)
-    assert len(ledger.unmet()) == MANY
-    return list(ledger.unmet())
-
-
-async def test_a_few_are_moved_at_the_same_time_and_all_in_the_end(site: Site) -> None:
-    await moved(site)
-    gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.schedule()
-    await entered(gate)
-    await soon(lambda: gate.waiting == AT_ONCE)
-    gate.release()
-    await site.node.settle()
-    assert (len(site.runtime.updates), site.node.context.ledger.unmet()) == (MANY, ())
-
-
-async def test_those_that_wait_for_a_slot_have_no_task(site: Site) -> None:
-    """A task is kilobytes: after a re-plan of a whole node these would be a megabyte."""
-    await moved(site)
-    gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.schedule()
-    await soon(lambda: gate.waiting == AT_ONCE)
-    assert len(site.node.effects._updates) == AT_ONCE
-    await site.node.effects.close()
-    assert (len(site.node.effects._updates), len(site.runtime.updates)) == (0, 0)
-    gate.release()
-
-
-async def test_a_start_waits_for_nobody_but_whom_it_needs(site: Site) -> None:
-    """Of those that are still to be moved, whoever sits on its CPUs is moved at once."""
-    await moved(site)
-    gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.schedule()
-    await soon(lambda: gate.waiting == AT_ONCE)
-    start = background(site.run("owns", guaranteed("c", 1000)))
-    await soon(lambda: gate.waiting > AT_ONCE)
-    gate.release()
-    await start
-
-
-async def test_whoever_waits_for_a_start_of_its_own_keeps_nobody_else_waiting(site: Site) -> None:
-    rows = await moved(site)
-    locks = [site.node.effects.lock(row.key) for row in rows[:AT_ONCE]]
-    for lock in locks:
-        await lock.acquire()
-    site.node.effects.schedule()
-    await soon(lambda: len(site.runtime.updates) == MANY - AT_ONCE)
-    for lock in locks:
-        lock.release()
-    await site.node.settle()
-    assert len(site.runtime.updates) == MANY
