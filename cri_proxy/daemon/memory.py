@@ -1,4 +1,4 @@
-"""Keep a process small: load no OpenSSL, no second protobuf or YAML parser, and let dataclasses share methods."""
+"""Keep a process small: load no OpenSSL, no second protobuf or YAML parser, leave no gaps, share dataclass methods."""
 
 import dataclasses
 import gc
