@@ -216,6 +216,16 @@ async def test_updates_that_are_on_their_way_in_a_slow_runtime_are_waited_for(si
     assert now() - begun < KUBELETS_PATIENCE_SECONDS / 2
 
 
+async def test_an_owner_starts_at_the_first_try_beside_hundreds_that_share_in_a_slow_runtime(site: Site) -> None:
+    for number in range(250):
+        await site.run(f"s{number}", ContainerSpec("c"))
+    site.runtime.faults.delay(UPDATE, 8)
+    owner, begun = await created(site, "a", OWNS_2), now()
+    await site.kubelet.start(owner)
+    assert is_alone(site, owner)
+    assert now() - begun < KUBELETS_PATIENCE_SECONDS / 2
+
+
 async def test_updates_are_waited_for_until_half_of_the_callers_time_is_over(site: Site) -> None:
     await site.run("full", guaranteed("c", 4000))
     await site.run("s", SHARES)
