@@ -15,21 +15,18 @@ class FrozenInstance(Protocol):
     """An instance of a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
-    __dataclass_params__: ClassVar[Any]
 
 
 def share_dataclass_methods() -> None:
-    """Give the dataclasses that are made from here on the same six methods, which do as those of Python: 5 MB.
+    """Give the dataclasses that are made from here on the same five methods, which do as those of Python: 4 MB.
 
     Python compiles each of them for each of 500 classes, and those that refuse to change a field hold on to a copy of
-    their class. Most classes have no instance in a daemon, or none that is compared or hashed: those that do get
-    methods of their own then.
+    their class. Most classes are never compared or hashed: those that are get methods of their own then.
     """
     if sys.version_info < (3, 13):  # later ones have other functions here
         dataclasses._frozen_get_del_attr = _refusals  # type: ignore[attr-defined]
         dataclasses._repr_fn = lambda fields, scope: _repr  # type: ignore[attr-defined]
         dataclasses._create_fn = _create_late  # type: ignore[attr-defined]
-        dataclasses._init_fn = lambda *parts: _init  # type: ignore[attr-defined]
 
 
 def _refusals(cls: type, fields: object, scope: object) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -61,11 +58,8 @@ def _refuse(change: str, value: FrozenInstance, name: str) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot {change} field {name!r}")
 
 
-# As Python has them before 3.13. The first: name, parameters, lines of the body. The second: all fields, those by
-# position, those by name alone, and of the class whether it is frozen, goes on after that, what it calls ``self``,
-# the names of its module and whether it has slots.
+# As Python has it before 3.13: name, parameters, lines of the body.
 _create: Final[Callable[..., Callable[..., object]]] = vars(dataclasses).get("_create_fn", _refuse)
-_create_init: Final[Callable[..., Callable[..., object]]] = vars(dataclasses).get("_init_fn", _refuse)
 
 
 def _create_late(name: str, *args: object, **words: object) -> Callable[..., object]:
@@ -80,11 +74,7 @@ def _hash(value: FrozenInstance) -> object:
     return _made(_hash, type(value))(value)
 
 
-def _init(*args: object, **words: object) -> None:
-    _made(_init, type(args[0]))(*args, **words)  # a field may have any name, ``value`` too
-
-
-_eq.__name__, _hash.__name__, _init.__name__ = "__eq__", "__hash__", "__init__"
+_eq.__name__, _hash.__name__ = "__eq__", "__hash__"
 _LATE: Final = {function.__name__: function for function in (_eq, _hash)}
 
 
@@ -93,14 +83,10 @@ def _made(late: Callable[..., object], cls: type) -> Callable[..., object]:
     name = late.__name__
     owner = next((each for each in cls.__mro__ if vars(each).get(name) is late), None)
     if owner is None:  # another thread has made it meanwhile
-        # Not what the class itself has: a subclass that is no dataclass may have called this from its own method.
-        each = next(each for each in cls.__mro__ if "__dataclass_params__" in vars(each) and name in vars(each))
-        made: Callable[..., object] = vars(each)[name]
+        made: Callable[..., object] = getattr(cls, name)
         return made
     fields = dataclasses.fields(owner)
-    if late is _init:
-        made = _made_init(owner)
-    elif late is _eq:
+    if late is _eq:
         own, others = (_tuple_text(each, [field for field in fields if field.compare]) for each in ("self", "other"))
         body = ["if other.__class__ is self.__class__:", f"  return {own} == {others}", "return NotImplemented"]
         made = _create(name, ("self", "other"), body)
@@ -110,19 +96,6 @@ def _made(late: Callable[..., object], cls: type) -> Callable[..., object]:
     made.__qualname__ = f"{owner.__qualname__}.{name}"
     setattr(owner, name, made)
     return made
-
-
-def _made_init(owner: type[FrozenInstance]) -> Callable[..., object]:
-    # As ``dataclasses._process_class`` does: what is only a parameter (InitVar) is among these, a ClassVar is not.
-    known = vars(dataclasses)
-    kinds = known["_FIELD"], known["_FIELD_INITVAR"]
-    named = owner.__dataclass_fields__
-    fields = [each for each in named.values() if each._field_type in kinds]  # type: ignore[attr-defined]
-    by_position, by_name = known["_fields_in_init_order"](fields)
-    is_frozen, goes_on = owner.__dataclass_params__.frozen, hasattr(owner, "__post_init__")
-    self_name = "__dataclass_self__" if "self" in named else "self"
-    names = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
-    return _create_init(fields, by_position, by_name, is_frozen, goes_on, self_name, names, "__slots__" in vars(owner))
 
 
 def _tuple_text(value: str, fields: Sequence["dataclasses.Field[Any]"]) -> str:
