@@ -110,7 +110,8 @@ class Coordinator:
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
     def _shared_if_part(self) -> CpuSet | None:
-        return self._fallback.cpus if self.config.sharers_start_on == "part" else None
+        # Less what has an owner since: beside one that is being created, or has grown, others have no more than these.
+        return self.fallback.cpus if self.config.sharers_start_on == "part" else None
 
     def decide_and_reserve(
         self, request: Request, sandbox_id: str, *, is_last_try: bool = True

@@ -125,9 +125,9 @@ async def entered(gate: Gate) -> None:
         await gate.entered()
 
 
-async def on_loop_time(rules: Config | None = None) -> Site:
+async def on_loop_time(rules: Config | None = None, policy: Policy | None = None) -> Site:
     """A node whose clock is the loop's."""
-    site = Site(rules=rules)
+    site = Site(policy, rules=rules)
     site.clock = LoopClock()  # type: ignore[assignment]  # the same protocol
     await site.open()
     return site

@@ -7,12 +7,24 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.config.model import Config
-from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.barrier import CLEAR_SECONDS
+from policies.builder import build_policy
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
 from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import OWNS_2, created, hanging, is_alone, now, on_loop_time
+from tests.unit.cri_proxy.node.stage import (
+    OWNS_2,
+    background,
+    created,
+    entered,
+    hanging,
+    is_alone,
+    now,
+    on_loop_time,
+)
 
 SOON_SECONDS = 0.5
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
@@ -45,6 +57,16 @@ async def whole() -> AsyncIterator[Site]:
     """As ``site``, but before a start hangs containers are created on all CPUs."""
     async with one_pool(WHOLE) as site:
         yield site
+
+
+@pytest.fixture
+async def wide() -> AsyncIterator[Site]:
+    """One package of 16 CPUs, all but the first shared."""
+    machine = describe({"packages": 1, "cores": 16})
+    options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
+    site = await on_loop_time(policy=build_policy("topology-aware", machine, options))
+    yield site
+    assert site.log.errors == []
 
 
 async def test_an_owner_starts_beside_later_sharers_that_hang_once_the_first_start_has_ended(whole: Site) -> None:
@@ -136,6 +158,29 @@ async def test_what_begins_on_a_part_has_all_once_it_runs_as_long_as_the_option_
     assert site.cpus(first) == "1-3"
     site.node.coordinator.config = WHOLE
     assert site.cpus(await created(site, "u", SHARES)) == "1-3"
+
+
+async def test_the_part_is_of_what_is_left_beside_an_owner_that_is_being_created(wide: Site) -> None:
+    spec = PodSpec("owner", (guaranteed("c", 6000),))
+    sandbox_id = await wide.kubelet.run_sandbox(spec)
+    gate = wide.runtime.faults.hang("CreateContainer", lambda message: b"owner" in message)
+    creation = background(wide.kubelet.create(spec, spec.containers[0], sandbox_id))
+    await entered(gate)
+    sharer = await created(wide, "t", SHARES)
+    assert wide.cpus(sharer) == "7-13"
+    gate.release()
+    await creation
+    await asyncio.sleep(SOON_SECONDS)
+    assert wide.cpus(sharer) == "7-13"
+
+
+async def test_the_part_is_of_what_is_left_by_an_owner_that_has_grown(wide: Site) -> None:
+    owner = await wide.run("a", guaranteed("c", 1000))
+    before = await created(wide, "t", SHARES)
+    await wide.kubelet.resize(owner, PodSpec("a", (guaranteed("c", 6000),)))
+    await asyncio.sleep(SOON_SECONDS)
+    assert wide.cpus(owner.container_id("c")) == "1-6"
+    assert {wide.cpus(before), wide.cpus(await created(wide, "u", SHARES))} == {"7-13"}
 
 
 async def test_where_owners_find_others_it_begins_on_all_of_its_pool() -> None:
