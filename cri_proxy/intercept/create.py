@@ -80,7 +80,7 @@ class CreateCalls:
         *,
         texts: DeviceTexts,
     ) -> bytes:
-        grant, pinning, config = reservation.decision.grant, reservation.decision.pinning, self._coordinator.config
+        grant, pinning, config = reservation.decision.grant, reservation.pinning, self._coordinator.config
         directory = ""
         if brings_own_mount(request.config.mounts):
             self._context.journal.noted_of(reservation.row, events.RESOURCE_FILES_FAILED, reason="mounts its own")
@@ -105,7 +105,7 @@ class CreateCalls:
         source = grant.request.preferences.thread_counts or chosen.source
         if source is ThreadCounts.NONE:
             return ()
-        count = thread_count(grant, reservation.decision.pinning, source)
+        count = thread_count(grant, reservation.pinning, source)
         variables = variables_to_set(request.config.envs, chosen.variables, count)
         if variables:
             self._context.journal.variables_set(reservation.row, variables)
@@ -116,7 +116,7 @@ class CreateCalls:
             case Replied(message=message):
                 container_id = id_in(pb.CreateContainerResponse, message)
                 if container_id and not self._is_anothers(container_id, reservation):
-                    self._coordinator.commit(reservation, container_id, _written(request, reservation.decision.pinning))
+                    self._coordinator.commit(reservation, container_id, _written(request, reservation.pinning))
                 else:  # it exists, and no call about it could be told apart: the runtime's list has its id
                     reason = "with the id of another container" if container_id else "without a usable id"
                     self._context.journal.noted_of(

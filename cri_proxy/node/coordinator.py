@@ -43,6 +43,7 @@ class Reservation:
 
     ``before`` are the rows as they were, for a roll back: the container's own earlier row and those moved for it.
     ``devices`` is the inventory that the decision was made with: a reload until the runtime is asked changes nothing.
+    ``pinning`` is what a new container is created with: the decision's, less CPUs that it gets once it runs.
     """
 
     row: Row
@@ -50,6 +51,7 @@ class Reservation:
     decision: Placed
     circumstances: Circumstances = field(default_factory=Circumstances)
     devices: DeviceInventory = EMPTY_INVENTORY
+    pinning: Pinning = field(default_factory=Pinning)
 
 
 class NotRecovered(CriProxyError):
@@ -137,12 +139,12 @@ class Coordinator:
         row = Row(decision.grant, sandbox_id, "", "reserved", acknowledged=None, created_order=order, displaced=former)
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
-        cpus, starts = decision.pinning.cpus, self._ledger.starts
-        if cpus is not None:
+        policy, pinning = self._ledger.policy, decision.pinning
+        if pinning.cpus is not None:
             self._effects.calls.look_for_starts()  # that one hangs is a matter of time, of which no event tells
-            spared = starts.spared(row, cpus, self._ledger.policy.machine)
-            decision = replace(decision, pinning=replace(decision.pinning, cpus=cpus - spared))
-        return Reservation(row, before, decision, circumstances, self._ledger.policy.devices)
+            spared = self._ledger.starts.spared(row, pinning.cpus, policy.machine)
+            pinning = replace(pinning, cpus=pinning.cpus - spared)
+        return Reservation(row, before, decision, circumstances, policy.devices, pinning)
 
     async def save_reservation(self, reservation: Reservation) -> bool:
         """Make the place and those of the containers that were moved for it durable; False when the store failed."""

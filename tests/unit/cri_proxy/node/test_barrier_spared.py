@@ -183,6 +183,14 @@ async def test_the_part_is_of_what_is_left_by_an_owner_that_has_grown(wide: Site
     assert {wide.cpus(before), wide.cpus(await created(wide, "u", SHARES))} == {"7-13"}
 
 
+async def test_what_it_began_without_is_no_change_since_its_decision(wide: Site) -> None:
+    container = await created(wide, "t", SHARES)
+    record = wide.journal.records.get(wide.row(container).key)
+    assert record is not None
+    assert record.granted is not None
+    assert (wide.cpus(container), str(record.granted.pinning.cpus)) == ("1-12", "1-15")
+
+
 async def test_where_owners_find_others_it_begins_on_all_of_its_pool() -> None:
     site = await on_loop_time()
     assert site.cpus(await created(site, "t", SHARES)) == "4-7"
