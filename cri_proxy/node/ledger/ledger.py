@@ -325,7 +325,10 @@ class Ledger:
         return wanted.cpus if wanted is not None else None
 
     def unmet(self) -> tuple[Row, ...]:
-        """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent."""
+        """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent.
+
+        One that lacks only what it is to start without is none of them.
+        """
         desired = self.desired()
         looked_at = self._maybe_unmet | self._rows.changed
         rows = [self._rows[key] for key in sorted(looked_at) if key in self._rows]
@@ -333,7 +336,14 @@ class Ledger:
         found = tuple([row for row in live if row.needs_call(desired[row.grant.container])])
         self._rows.changed.clear()
         self._maybe_unmet = {row.grant.container for row in found}
-        return found
+        return tuple([row for row in found if row.needs_call(self._before_it_runs(row, desired[row.grant.container]))])
+
+    def _before_it_runs(self, row: Row, wanted: Pinning) -> Pinning:
+        """Return the wanted pinning without CPUs on which the container is not to start and has not been so far."""
+        if wanted.cpus is None or row.state == "running":
+            return wanted
+        spared = self.starts.spared(row, wanted.cpus, self.policy.machine) - (row.known.cpus or CpuSet())
+        return replace(wanted, cpus=wanted.cpus - spared)
 
     def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
         """Yield for each ``unmet`` container its row, what it should have, and what may be written right now."""

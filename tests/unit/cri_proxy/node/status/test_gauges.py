@@ -21,7 +21,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, entered
+from tests.unit.cri_proxy.node.stage import background, created, entered
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 EXPECTED = {("exclusive",): 2, ("shared",): 5, ("reserved",): 1}
@@ -100,6 +100,18 @@ async def test_a_memory_node_tells_its_huge_pages_and_what_of_them_it_promised()
     assert shown(site, catalog.HUGE_PAGES) == {("0", "2Mi"): 128 << 20}
     assert shown(site, catalog.HUGE_PAGES_PROMISED) == {("0", "2Mi"): 4 << 20}
     assert shown(site, catalog.HUGE_PAGES_WIDELY_PROMISED) == {}
+
+
+async def test_one_that_has_the_rest_of_the_shared_cpus_once_it_runs_waits_for_no_update() -> None:
+    machine = describe({"cores": 8})
+    site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0"))))
+    await site.open()
+    container = await created(site, "a", SHARES)
+    assert (site.cpus(container), shown(site, catalog.LATE)) == ("1-5", {})
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", times=len(BACKOFF_SECONDS) + 1)
+    await site.kubelet.start(container)
+    await site.node.settle()
+    assert (site.cpus(container), shown(site, catalog.LATE)) == ("1-5", {(): 1})
 
 
 async def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting(site: Site) -> None:
