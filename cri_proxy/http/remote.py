@@ -169,7 +169,7 @@ class Answered(Generic[T]):
 def ask_all(calls: Sequence[Callable[[], T]], *, seconds: float) -> list[Answered[T]]:
     """Return the outcome of each call, in their order; so many at a time, and none is waited for longer.
 
-    ``seconds`` is what one takes at most to connect to an address, and from its begin to its end where that is the only
+    ``seconds`` is what one takes at most to connect to an address, and from beginning to end where that is the only
     one. One that takes more than twice as long, as where a name server hangs, is left behind. The calls raise
     DaemonUnreachable.
     """

@@ -211,9 +211,9 @@ class Adoption:
         self._context.ledger.note_foreign(cpus, tuple(held))
 
     def confirm(self, key: ContainerKey, pinning: Pinning, *, has_cpuset: bool) -> None:
-        """Note where the runtime has this container: without a set on CPUs that come online as well.
+        """Note where the runtime has this container; where it has no cpuset, one is written, even if it is of all CPUs.
 
-        Until a set is written, if that is of all CPUs there are now.
+        Until then the container runs on CPUs that come online later, too.
         """
         self._context.ledger.confirm(key, pinning)
         if not has_cpuset:
