@@ -219,7 +219,8 @@ class Ledger:
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
             held = held - self._confirmed.of_others(key)
         cpus = wanted.cpus - (blocked - held)  # where it runs already it may go on
-        if not cpus and key in self._aside:
+        # One that shares is waited for by none: it would start where it was created, on CPUs of others alone.
+        if not cpus and (key in self._aside or (row.state != "running" and not row.grant.owned)):
             cpus = self._spare_cpus(key)
         return replace(wanted, cpus=cpus) if cpus else None
 

@@ -97,3 +97,18 @@ def test_a_container_does_not_step_aside_onto_reserved_cpus_that_another_still_h
     ledger.use_policy(small_policy("5"), ledger.allocations)
     ledger.put(row("a", owned="4,6-7", acknowledged="0-3"), row("b", owned="0-3", acknowledged="4-7"))
     assert not ledger.can_step_aside(A)
+
+
+def test_one_that_has_not_run_is_on_no_cpu_that_a_former_owner_still_has_alone() -> None:
+    """Its start waits for none who moves, as it owns nothing itself."""
+    ledger = ledger_with(row("a", owned="4-7", acknowledged="4-7"))
+    sharer = row("s", acknowledged="4-7", state="created", pool="socket #1")
+    ledger.put(row("a", owned="2-3", acknowledged="4-7"), sharer)
+    assert ledger.due(sharer) == Pinning(CpuSet.parse("1"), ledger.desired()[sharer.key].mems)
+    ledger.confirm(sharer.key, Pinning(CpuSet.parse("1"), None))
+    ledger.put(replace(sharer, state="running", acknowledged=Pinning(CpuSet.parse("1"), None)))
+    assert ledger.sendable(sharer.key) is None
+    ledger.confirm(A, Pinning(CpuSet.parse("2-3"), None))
+    target = ledger.sendable(sharer.key)
+    assert target is not None
+    assert str(target.cpus) == "4-7"
