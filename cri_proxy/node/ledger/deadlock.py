@@ -15,20 +15,24 @@ from policies.base import ContainerKey
 
 def break_deadlocks(ledger: Ledger) -> tuple[ContainerKey, ...]:
     """Let containers step aside until none waits in a cycle, as far as there are CPUs for it; return them."""
-    ledger.settle_confirmed()
-    aside = []
-    while (row := _first_to_step_aside(ledger)) is not None:
+    kept, aside = ledger.settle_confirmed(), []
+    while (row := _first_to_step_aside(ledger, kept)) is not None:
         ledger.step_aside(row.key)
         aside.append(row.key)
     return tuple(aside)
 
 
-def _first_to_step_aside(ledger: Ledger) -> Row | None:
-    """Return the lowest container by key that waits in a cycle and has CPUs to move to; None when there is none."""
-    waiting = {row.key: row for row in ledger.unmet() if not ledger.due(row)}
+def _first_to_step_aside(ledger: Ledger, kept: Mapping[ContainerKey, Row]) -> Row | None:
+    """Return the lowest container by key that waits in a cycle and has CPUs to move to; None when there is none.
+
+    ``kept`` are where they should be, and have former CPUs alone until others have left those that they own now.
+    """
+    waiting = {**kept, **{row.key: row for row in ledger.unmet() if not ledger.due(row)}}
     if len(waiting) < 2:
         return None
-    for key in _in_cycles({key: ledger.waits_for(row) for key, row in waiting.items()}):
+    waits_for = {key: ledger.waits_for(row) for key, row in waiting.items()}
+    waits_for |= {key: waits_for[key].union(other.key for other in ledger.occupants(row)) for key, row in kept.items()}
+    for key in _in_cycles(waits_for):
         if ledger.can_step_aside(key):
             return waiting[key]
     return None

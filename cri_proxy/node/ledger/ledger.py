@@ -239,20 +239,24 @@ class Ledger:
             return False
         return self.sendable(key) is not None or bool(self._spare_cpus(key))
 
-    def settle_confirmed(self) -> None:
-        """Give up exclusive CPUs that a settled container no longer owns: no later call will do it.
+    def settle_confirmed(self) -> dict[ContainerKey, Row]:
+        """Give up exclusive CPUs that a settled container no longer owns; return those with others on what they own.
 
         One whose start is only presumed gives them up too: others may share what it comes alive on, but not own it.
         A container that stepped aside and has its own CPUs back, without others on them, no longer counts as aside.
         """
+        kept = {}
         for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
             row, wanted = self._rows[key], self._wanted_cpus(key)
-            known = row.known.cpus
-            if known is None or wanted is None:
+            if row.known.cpus is None or wanted is None:
                 continue
-            if self.starts.presumed(row) is not None or (known <= wanted and not self.occupants(row)):
+            is_there = row.known.cpus <= wanted
+            if self.starts.presumed(row) is not None or (is_there and not self.occupants(row)):
                 self._aside.discard(key)
                 self._confirmed.note_confirmed(row, row.acknowledged, self._live())
+            elif is_there:
+                kept[key] = row
+        return kept
 
     def _spare_cpus(self, key: ContainerKey) -> CpuSet:
         """Return CPUs without an owner: the root's shared set, else the reserved; less what others have exclusively."""
@@ -326,10 +330,7 @@ class Ledger:
         return wanted.cpus if wanted is not None else None
 
     def unmet(self) -> tuple[Row, ...]:
-        """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent.
-
-        One that lacks only what it is to start without is none of them.
-        """
+        """Return live containers whose confirmed pinning differs from the one wanted now, whether it is due or not."""
         desired = self.desired()
         looked_at = self._maybe_unmet | self._rows.changed
         rows = [self._rows[key] for key in sorted(looked_at) if key in self._rows]

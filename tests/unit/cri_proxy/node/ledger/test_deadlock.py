@@ -226,3 +226,15 @@ def test_who_is_in_a_cycle_steps_aside_though_it_waits_for_others_as_well_and_no
     )
     assert [key.name for key in break_deadlocks(ledger)] == ["b"]
     bring_all(ledger, Random(1))
+
+
+def test_one_that_is_where_it_should_be_gives_up_what_another_on_its_cpus_waits_for() -> None:
+    """No update is due of ``h``, to which CPU 4 was granted for 1: it has 1 alone until ``s`` has left 4, for 1."""
+    there = row("h", owned="1", acknowledged="1,4-7")
+    mixed = replace(there, grant=replace(there.grant, kind=CpuKind.MIXED, shared_mcpu=100))
+    ledger = ledger_with(mixed, row("s", acknowledged="4-7"), row("x", owned="2-3", acknowledged="2-3"))
+    after = replace(mixed, grant=replace(mixed.grant, exclusive=CpuSet.parse("4")))
+    changed(ledger, after, row("s", acknowledged="4-7", pool="socket #0"))
+    bring_all(ledger, Random(0))
+    assert (on(ledger)["h"], on(ledger)["s"]) == ("1,4-7", "1")
+    assert str(confirmed_cpus(ledger, after.key)) == "4"
