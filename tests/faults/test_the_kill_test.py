@@ -20,7 +20,7 @@ SHOWS = {
     "ConfirmsBeforeTheReply": "CreateContainer: reply seen",
     "DoesNotHoldStarts": "StartContainer: reply seen",
     "TakesUnknownForRefused": "start: own ListPodSandbox: sent",
-    "ReleasesBeforeTheReply": "RunPodSandbox: sent",
+    "ReleasesBeforeTheReply": "RemoveContainer: sent",
     "LosesTheIdOfACreated": "start: own ListPodSandbox: sent",
 }
 
