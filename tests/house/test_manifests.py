@@ -221,20 +221,20 @@ def test_the_chart_makes_what_can_work(values: dict[str, Any]) -> None:
     assert rendered(values)
 
 
-def test_what_the_chart_refuses_is_one_line_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "ours.yaml").write_text("exporter: {condition: true}\n")
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ("exporter: {condition: true}", r"exporter.condition needs exporter.enabled: true: .*"),
+        ("configAgent: {groups: [realtime]}", r"\$.configAgent: .*'groups' was unexpected.*"),
+    ],
+    ids=["refused by the chart", "a mistake in the values"],
+)
+def test_values_that_cannot_be_are_one_line_of_the_command(tmp_path: Path, values: str, problem: str) -> None:
+    (tmp_path / "ours.yaml").write_text(f"{values}\n")
     command = [sys.executable, "-m", "tests.fakes.chart", str(tmp_path / "ours.yaml")]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r".*/ours.yaml: exporter.condition needs exporter.enabled: true: .*\n", done.stderr)
-
-
-def test_a_mistake_in_the_values_is_one_line_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "ours.yaml").write_text("configAgent: {groups: [realtime]}\n")
-    command = [sys.executable, "-m", "tests.fakes.chart", str(tmp_path / "ours.yaml")]
-    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r".*/ours.yaml: \$.configAgent: .*'groups' was unexpected.*\n", done.stderr)
+    assert re.fullmatch(rf".*/ours.yaml: {problem}\n", done.stderr)
 
 
 def test_the_chart_has_the_version_of_the_program() -> None:
