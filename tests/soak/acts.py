@@ -25,6 +25,7 @@ from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
 from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
+from tests.testbed.containerd import TASK_LEFT
 from tests.testbed.inside import output_of
 from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
@@ -33,7 +34,6 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
-TASK_LEFT: Final = "cannot delete running task"  # containerd's words where a start that was given up left its task
 STARTING: Final = ("is in starting state", TASK_LEFT)
 EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"

@@ -16,12 +16,13 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from tests.soak.acts import EVENTS, SECONDS, TASK_LEFT, Acts
+from tests.soak.acts import EVENTS, SECONDS, Acts
 from tests.soak.clients import CoreChannel, Tally
 from tests.soak.daemon import COLLECT
 from tests.soak.grounds import Ground, Wanted, ground
 from tests.soak.judge import HEADING, LEAST_SAMPLES, Finding, Sample, judge
 from tests.soak.rest import claims, problems, read
+from tests.testbed.containerd import TASK_LEFT
 from tests.testbed.errors import TryoutError
 from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until

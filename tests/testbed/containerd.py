@@ -26,6 +26,7 @@ READY_SECONDS = 60.0
 SOCKET = "containerd.sock"
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 REMEDY = "apt-get install containerd runc"
+TASK_LEFT = "cannot delete running task"  # containerd's words where a start that was given up left its task
 
 # containerd 1.3 and later read version 2, and 2.x migrates it.
 # - the opt plugin creates /opt/containerd, outside our directory; the others only log errors on most machines
@@ -140,25 +141,27 @@ class PrivateContainerd(Service):
         )
         await until("containerd answers", self._answers, seconds=READY_SECONDS)
 
-    def ctr(self, *words: str) -> None:
-        """Do something to containerd that CRI knows nothing of. Raises TryoutError."""
-        run(("ctr", "-a", str(self.socket), "-n", "k8s.io", *words), seconds=READY_SECONDS)
+    def ctr(self, *words: str) -> str:
+        """Ask containerd for something that CRI knows nothing of; what ctr prints. Raises TryoutError."""
+        return run(("ctr", "-a", str(self.socket), "-n", "k8s.io", *words), seconds=READY_SECONDS)
 
-    async def end_tasks(self, sandbox_id: str) -> None:
-        """End the tasks of a pod's containers, of which CRI may know nothing.
+    async def end_tasks(self, sandbox_id: str, *, status: str = "") -> None:
+        """End the tasks of a pod's containers, of which CRI may know nothing; with a ``status``, those in it alone.
 
-        containerd 1.6 keeps the task of a start whose deadline passed while the shim made it, and refuses to remove the
-        container: "cannot delete running task".
+        containerd 1.6 keeps the task of a start whose deadline passed while the shim made it, as CREATED, and refuses
+        to remove the container (``TASK_LEFT``). The task has run nothing of the container: it waits in ``runc init``.
         """
+        rows = (line.split() for line in self.ctr("tasks", "list").splitlines()[1:])  # id, PID, status
+        tasks = {row[0] for row in rows if status in ("", row[-1])}
         client = RuntimeClient(self.endpoint)
         try:
             request = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox_id))
             reply = await PodKubelet(client, self.node).call("ListContainers", request, pb.ListContainersResponse)
         finally:
             await client.close()
-        for container in reply.containers:
-            with contextlib.suppress(TryoutError):  # it has none
-                self.ctr("tasks", "delete", "--force", container.id)
+        for container_id in tasks.intersection(container.id for container in reply.containers):
+            with contextlib.suppress(TryoutError):  # it has ended meanwhile
+                self.ctr("tasks", "delete", "--force", container_id)
 
     async def halt(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End the program alone: containers go on under their shims, as in an upgrade of containerd."""
