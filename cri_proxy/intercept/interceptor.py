@@ -145,6 +145,8 @@ class CriInterceptor:
         return CpuTime() if row is None else cpu_time_of(row.grant, options)
 
     async def _ready(self) -> Refusal | None:
+        if self._coordinator.is_ready:
+            return None
         try:
             async with asyncio.timeout(self._ready_bound_seconds):
                 await self._coordinator.wait_ready()

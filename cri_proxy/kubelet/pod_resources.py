@@ -63,6 +63,7 @@ class PodResources:
         connect(2) would then hold the event loop.
         """
         self._look = look
+        self._looking: asyncio.Future[None] | None = None
         self._budget_seconds = budget_seconds
         self._channel = channel
         self._clock = clock
@@ -173,9 +174,29 @@ class PodResources:
         return pb.ListPodResourcesResponse.FromString(answer)
 
     async def _call(self, method: str, message: Message, within_seconds: float) -> bytes:
-        if self._look is not None:
-            await self._look()
+        await self._looked()
         return await self._channel.unary(SERVICE + method, message.SerializeToString(), timeout_seconds=within_seconds)
+
+    async def _looked(self) -> None:
+        """Look, once for all who ask meanwhile: pods come in crowds, and each look is a turn of a helper process."""
+        if self._look is None:
+            return
+        if self._looking is None:
+            self._looking = seen = asyncio.get_running_loop().create_future()
+            work = self._tasks.start(self._look_for_all(self._look, seen), name="pod resources")
+            work.add_done_callback(lambda done: seen.cancel())  # where it was closed; else there is a result
+        # A caller whose budget ends must not end the look of the others.
+        await asyncio.shield(self._looking)
+
+    async def _look_for_all(self, look: Callable[[], Awaitable[object]], seen: asyncio.Future[None]) -> None:
+        try:
+            await look()
+        except FilesFailed as error:
+            seen.set_exception(error)
+        else:
+            seen.set_result(None)
+        finally:
+            self._looking = None
 
 
 def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:

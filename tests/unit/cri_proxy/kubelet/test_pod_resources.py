@@ -1,6 +1,8 @@
+import asyncio
 from dataclasses import replace
 
 from cri_proxy.cri.device_names.names import MAX_NAMES, NOTHING_TOLD, DeviceName
+from cri_proxy.file_workers import FilesFailed
 from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, told_devices
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.decision_log.journal import Journal
@@ -90,6 +92,56 @@ async def test_of_a_pod_the_answer_is_kept_and_nothing_of_the_question() -> None
     node = Asking(KubeletService(WEB))
     assert await node.nodes() == "1"
     assert (node.resources._asking, set(map(type, node.resources._answers.values()))) == ({}, {bytes})
+
+
+class Looks:
+    """The look at the socket's directory, which lasts until ``end`` is set."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.end = asyncio.Event()
+        self.count, self.problem = 0, problem
+        kubelet, clock, log = KubeletService(WEB), ManualClock(), Silent()
+        self.resources = PodResources(
+            kubelet, clock, Journal(log, clock), known=lambda: NodeSet.parse("0-1"), look=self.look, budget_seconds=20
+        )
+
+    async def look(self) -> None:
+        self.count += 1
+        await self.end.wait()
+        if self.problem:
+            raise FilesFailed("/var/lib/kubelet", self.problem)
+
+
+async def places(looks: Looks, *asked: Pod) -> list[int]:
+    """How many places each of these pods is told, who all ask before the look ends."""
+    told = asyncio.gather(*(looks.resources.told(each, "c0") for each in asked))
+    await asyncio.sleep(0)
+    looks.end.set()
+    return [len(each.places) for each in await told]
+
+
+async def test_of_pods_that_come_at_once_one_looks_at_the_socket_for_all() -> None:
+    looks = Looks()
+    assert await places(looks, *(replace(POD, uid=f"uid-{n}") for n in range(20))) == [1] * 20
+    assert looks.count == 1
+    # What was seen then says nothing of a later question.
+    assert await places(looks, replace(POD, uid="uid-21")) == [1]
+    assert looks.count == 2
+
+
+async def test_a_look_that_fails_fails_for_all_who_waited_for_it() -> None:
+    looks = Looks("no answer")
+    assert await places(looks, *(replace(POD, uid=f"uid-{n}") for n in range(3))) == [0] * 3
+    assert (looks.count, looks.resources.has_missed) == (1, True)
+
+
+async def test_it_can_be_closed_while_it_looks() -> None:
+    looks = Looks()
+    looks.resources.expect(POD)
+    for _ in range(3):  # its task, the one that looks, and the look
+        await asyncio.sleep(0)
+    await looks.resources.close()
+    assert (looks.count, len(looks.resources._tasks)) == (1, 0)
 
 
 NODES = NodeSet.parse("0-3")
