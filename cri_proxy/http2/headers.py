@@ -59,7 +59,8 @@ _MAX_INTEGER_BYTES: Final = 5  # of seven bits each: enough for 32, and a bound 
 _MAX_UNUSUAL_FIELDS: Final = 4096  # in a block, of some microseconds each; a call of the kubelet has none or two
 _REMEMBERED_STRINGS: Final = 512
 _REMEMBERED_BLOCKS: Final = 64  # a client calls few methods, each with the same timeout
-_REMEMBERED_BYTES: Final = 128  # of one string or block: those of gRPC are shorter
+_REMEMBERED_BYTES: Final = 128  # of one string: those of gRPC are shorter
+_REMEMBERED_BLOCK_BYTES: Final = 256  # a block that uses no table has nearly 200
 
 
 _Entry = tuple[_Field | None, int]
@@ -121,13 +122,13 @@ class FieldReader:
         if known is not None:
             return known
         found: dict[bytes, bytes] = {}
-        self._unusual_fields = 0
+        self._skipped_bytes = self._unusual_fields = 0
         self._is_changed = False
         if self._fields(block, found) != len(block) or self._skipped_bytes:
             raise ProtocolError("a header block ends early", COMPRESSION_ERROR)
         if self._is_changed:
             self._blocks.clear()
-        elif len(block) <= _REMEMBERED_BYTES and len(self._blocks) < _REMEMBERED_BLOCKS:
+        elif len(block) <= _REMEMBERED_BLOCK_BYTES and len(self._blocks) < _REMEMBERED_BLOCKS:
             self._blocks[block] = found
         return found
 

@@ -20,6 +20,8 @@ _PING: Final = frames.PING
 _WINDOW_UPDATE: Final = frames.WINDOW_UPDATE
 _CREDIT: Final = bytes((0, 0, 4, frames.WINDOW_UPDATE))  # how its frame begins
 _HEADER_BYTES: Final = frames.HEADER_BYTES
+CONTROL_BYTES: Final = 2 * _HEADER_BYTES + 4 + 8
+"""The length of a credit and a PING."""
 _MAX_STREAM: Final = (1 << 31) - 1  # above it the reserved bit is set
 _FRAME_BYTES: Final = frames.DEFAULT_FRAME_BYTES
 
@@ -139,10 +141,30 @@ class PassthroughCalls:
                         streams.discard(stream)
                 elif kind != _WINDOW_UPDATE:
                     break
-            elif stream or (kind != _PING and not self._credits(kind, data, position)):
+            elif stream or (kind != _PING and self._credit(kind, data, position) is None):
                 break
             position = after
         return _send_on(self._to_client, data, position)
+
+    # With the answer to a call they may as well go on; while a call takes its time, the client would wake up for them.
+    def control(self, data: bytes) -> bytes:
+        """Take a PING and a credit of the runtime that come alone (``upstream.py``); return the rest of the chunk."""
+        upstream, position = self._upstream, 0
+        while not self._coming_bytes and len(data) - position >= _HEADER_BYTES:
+            high, low, kind, flags, stream = frames.HEADER.unpack_from(data, position)
+            after = position + _HEADER_BYTES + (high << 8 | low)
+            if stream or after > len(data):
+                break
+            if kind == _PING:
+                goes_on = upstream.ping(data, (kind, flags, stream, position, after))
+            elif (increment := self._credit(kind, data, position)) is not None:
+                goes_on = not upstream.keep(increment)
+            else:
+                break
+            if goes_on:
+                self._to_client.append(data[position:after])
+            position = after
+        return data[position:]
 
     # A chunk of a long reply ends in the middle of a DATA frame. Nothing is to be seen in its rest, which goes on as it
     # comes; only frames of the relay itself have to wait for its end.
@@ -167,14 +189,15 @@ class PassthroughCalls:
             return stream in self.streams if stream else not self.lent_bytes
         return kind == _PING and not self._goaway.is_asked  # asked, it may be the answer
 
-    def _credits(self, kind: int, data: bytes, position: int) -> bool:
-        """Note a credit of the runtime for the whole connection; False when it is not the client's alone."""
+    def _credit(self, kind: int, data: bytes, position: int) -> int | None:
+        """Note a credit of the runtime for the connection and return it; None when it is not the client's alone."""
         upstream = self._upstream
         if kind != _WINDOW_UPDATE or upstream.owes or not data.startswith(_CREDIT, position):
-            return False
+            return None
         start = position + _HEADER_BYTES
-        upstream.window_bytes += int.from_bytes(data[start : start + 4], "big") & frames.MAX_WINDOW_BYTES
-        return True
+        increment = int.from_bytes(data[start : start + 4], "big") & frames.MAX_WINDOW_BYTES
+        upstream.window_bytes += increment
+        return increment
 
 
 def _send_on(out: Parts, data: bytes, position: int) -> bytes:

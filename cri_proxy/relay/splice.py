@@ -7,7 +7,8 @@ Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchange
   that are never indexed.
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
   one. Replies are observed, never held, but for one kind of answer (``fallback_answers.py``).
-* WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
+* WINDOW_UPDATE frames are kept true for both ends. Small ones for the client's connection may wait until it gets other
+  frames, and PING frames of the runtime may be answered here (``upstream.py``).
 * GOAWAY and PING frames ask a client to leave (``answers.py``).
 
 Its own frames stand only where they may (``preface.py``); header blocks pass as they come (``headers.py``).
@@ -29,14 +30,13 @@ from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.fallback_answers import StandIns, Unimplemented
 from cri_proxy.relay.headers import ReplyBlocks, RequestBlocks, request_reader, timeout_seconds_of
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, Held, HeldCall, HeldCallEnded, Phase
-from cri_proxy.relay.passthrough import PassthroughCalls
+from cri_proxy.relay.passthrough import CONTROL_BYTES, PassthroughCalls
 from cri_proxy.relay.preface import ClientPreface, OwnFrames
 from cri_proxy.relay.request_quota import ConnectionQuota, RequestQuota
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
 _MAX_PASSED: Final = 10_000  # a kubelet has at most a call for each of a few hundred pods in flight
-
 
 Event = Held | HeldCallEnded | Unimplemented
 
@@ -103,6 +103,7 @@ class Splice:
                 frames.DATA: self._runtime_data,
                 frames.RST_STREAM: self._runtime_reset,
                 frames.SETTINGS: self._runtime_settings,
+                frames.PING: self._upstream.ping,
                 frames.WINDOW_UPDATE: self._runtime_window,
                 frames.GOAWAY: self._runtime_goaway,
             },
@@ -128,15 +129,22 @@ class Splice:
             data = self._passthrough.requests(data)
         if data:
             self._from_client.receive(data)
+        if self._upstream.kept_bytes:
+            self._upstream.give_needed()
         if not self._own.is_open:
             self._own.check()
 
     def receive_from_runtime(self, data: bytes) -> None:
         """Receive bytes of the runtime. Raises ProtocolError; everything before the malformed frame still counts."""
         if self._from_runtime.is_clear:
-            data = self._passthrough.replies(data)
+            if len(data) <= CONTROL_BYTES:
+                data = self._passthrough.control(data)
+            if data:
+                data = self._passthrough.replies(data)
         if data:
             self._from_runtime.receive(data)
+        if self.to_client:
+            self._upstream.give()
 
     @property
     def is_idle(self) -> bool:

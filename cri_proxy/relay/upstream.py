@@ -5,17 +5,25 @@ runtime's windows. DATA that the splice keeps is credited to the client at once.
 *debt*: the runtime's next credit for the connection pays it, and only the rest goes on to the client. Until then the
 client may count on more window than there is, so its DATA may wait:
 
-    runtime's window = client's window + waiting bytes - debt
+    runtime's window = client's window + kept credit + waiting bytes - debt
 
-Every credit that the client gets passes here, so this is the client's window to the byte. DATA beyond it ends the
-connection (RFC 9113, 6.9.1); what waits is therefore never more than the debt and the runtime's window.
+Every credit for the client passes here, so no correct client sends more. DATA beyond it ends the connection (RFC 9113,
+6.9.1); what waits is therefore never more than the debt and the runtime's window.
+
+A small credit for the connection is *kept* until there are other frames for the client: for a credit alone it would
+wake up. Below half of its first window it is given all, so that what is kept can never stop it.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from cri_proxy.http2 import frames
 from cri_proxy.relay.preface import OwnFrames
+
+_PING_BYTES: Final = 8
+_MOST_KEPT_BYTES: Final = 16 << 10
+_NEEDED_BYTES: Final = frames.DEFAULT_WINDOW_BYTES // 2
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class Upstream:
     _outgoing: dict[int, Outgoing] = field(default_factory=dict)
     waiting: dict[int, _Waiting] = field(default_factory=dict)  # by stream, the first to wait first
     waiting_bytes: int = 0
+    kept_bytes: int = 0  # of credits for the connection that the client does not have yet
     _unacknowledged: deque[int | None] = field(default_factory=deque)
 
     @property
@@ -110,14 +119,52 @@ class Upstream:
         paid = min(self.debt_bytes, increment)
         self.debt_bytes -= paid
         if paid and paid < increment:
-            self.to_client.send(frames.window_update(0, increment - paid))
+            self._credit_connection(increment - paid)
         self.send()
-        return not paid
+        return not paid and not self.keep(increment)
 
     def stream_credit(self, stream: int, increment: int) -> None:
         """Apply the runtime's credit for a held stream."""
         self._outgoing[stream].window_bytes += increment
         self.send()
+
+    def ping(self, buffer: bytes, cut: frames.Cut) -> bool:
+        """Answer a PING, which asks for this end of the connection (RFC 9113, 6.7); True where the frame goes on.
+
+        It does if it answers one of the client, or breaks the rules, which is for the client to judge.
+        """
+        _, flags, stream, start, end = cut
+        payload = buffer[start + frames.HEADER_BYTES : end]
+        if flags & frames.ACK or stream or len(payload) != _PING_BYTES:
+            return True
+        self.to_runtime.send(frames.frame(frames.PING, frames.ACK, 0, payload))
+        return False
+
+    # Credits that are kept
+
+    def keep(self, increment: int) -> bool:
+        """Keep a credit of the connection for now; False where it must go to the client at once."""
+        kept = self.kept_bytes + increment
+        # None at all is an error that the client is to see.
+        if not increment or kept > _MOST_KEPT_BYTES or self._window_of_client - increment < _NEEDED_BYTES:
+            return False
+        self.kept_bytes = kept
+        return True
+
+    def give_needed(self) -> None:
+        """Give the client what is kept, if its window has become small."""
+        if self._window_of_client < _NEEDED_BYTES:
+            self.give()
+
+    def give(self) -> None:
+        """Give the client what is kept."""
+        if self.kept_bytes:
+            self.to_client.send(frames.window_update(0, self.kept_bytes))
+            self.kept_bytes = 0
+
+    @property
+    def _window_of_client(self) -> int:
+        return self.window_bytes + self.debt_bytes - self.waiting_bytes - self.kept_bytes
 
     # From the splice
 
@@ -159,10 +206,14 @@ class Upstream:
             raise frames.ProtocolError(f"DATA of {length} bytes in a window of {left}", frames.FLOW_CONTROL_ERROR)
 
     def _credit(self, stream: int, length: int, *, end_stream: bool) -> None:
-        if length:
+        if length and end_stream:
+            self._credit_connection(length)
+        elif length:
+            self.to_client.send(frames.window_update(0, length), frames.window_update(stream, length))
+
+    def _credit_connection(self, length: int) -> None:
+        if not self.keep(length):
             self.to_client.send(frames.window_update(0, length))
-            if not end_stream:
-                self.to_client.send(frames.window_update(stream, length))
 
     def _take(self, body: bytes | bytearray, limit: int) -> bytes:
         part = bytes(body[:limit])

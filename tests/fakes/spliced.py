@@ -4,7 +4,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.splice import Splice
-from tests.fakes.http2 import GREETING, Pairs, request
+from tests.fakes.http2 import GREETING, Pairs, credit, request
 
 HOLD, PASS, OLD = "/s/Hold", "/s/Pass", "/old/Any"
 
@@ -25,9 +25,15 @@ def splice(*from_client: bytes, quota: RequestQuota | None = None) -> Splice:
 
 
 def forget(made: Splice) -> None:
+    made._upstream.give()  # what is kept for the client is told too
     made.to_client.clear()
     made.to_runtime.clear()
     made.events.clear()
+
+
+def credited(made: Splice) -> int:
+    """What the client was credited for the connection, and what is kept for it."""
+    return credit(made.to_client, 0) + made._upstream.kept_bytes
 
 
 def asked(message: bytes = b"message", *, extra: Pairs | None = None) -> Splice:

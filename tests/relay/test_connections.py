@@ -164,8 +164,8 @@ async def test_a_runtimes_ping_is_answered(place: Place) -> None:
         line = stage.other.lines[0]
         line.ping(b"runtime1")
         await until(lambda: line.answered == [b"runtime1"])
-        if isinstance(stage.client, H2Client) and not isinstance(stage.relay, GrpcRelay):
-            assert stage.client.lines[0].pinged == [b"runtime1"]
+        if isinstance(stage.client, H2Client):  # a relay answers for itself
+            assert (b"runtime1" in stage.client.lines[0].pinged) is (stage.relay is None)
 
 
 # GOAWAY

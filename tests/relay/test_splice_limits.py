@@ -11,7 +11,7 @@ from cri_proxy.relay.held_call import Held
 from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, body, kinds, parse, request, request_headers, status, trailers
-from tests.fakes.spliced import HOLD, PASS, asked, sent, splice, wants
+from tests.fakes.spliced import HOLD, PASS, asked, credited, sent, splice, wants
 
 # Flow control
 
@@ -21,7 +21,9 @@ def test_the_runtimes_credit_pays_what_we_sent_in_the_clients_place_first() -> N
     made.receive_from_runtime(frames.window_update(0, 600) + frames.window_update(1, 600))
     assert made.to_client == []
     made.receive_from_runtime(frames.window_update(0, 600))
-    assert parse(made.to_client) == [(frames.WINDOW_UPDATE, 0, 0, (195).to_bytes(4, "big"))]
+    assert (made.to_client, credited(made)) == ([], 195)
+    made.receive_from_runtime(trailers(1))
+    assert parse(made.to_client)[-1] == (frames.WINDOW_UPDATE, 0, 0, (195).to_bytes(4, "big"))
 
 
 def test_a_large_request_takes_as_many_rounds_as_the_windows_ask() -> None:

@@ -77,6 +77,7 @@ def test_a_request_that_has_two_timeouts_or_a_broken_one_has_none() -> None:
 def test_a_long_block_of_a_reply_goes_on_frame_by_frame_as_it_comes(method: str) -> None:
     made = splice(request(1, method, b"x"))
     made.resume(1, None)
+    forget(made)
     for frame in long_trailers(1):
         made.to_client.clear()
         made.receive_from_runtime(frame)
@@ -135,8 +136,8 @@ def test_the_reply_to_a_refused_call_is_dropped_at_any_length() -> None:
     forget(made)
     for frame in long_trailers(1):
         made.receive_from_runtime(frame)
-    made.receive_from_runtime(frames.frame(frames.PING, 0, 0, bytes(8)))
-    assert [kind for kind, *_ in parse(made.to_client)] == [frames.PING]
+    made.receive_from_runtime(frames.frame(frames.GOAWAY, 0, 0, bytes(8)))
+    assert [kind for kind, *_ in parse(made.to_client)] == [frames.GOAWAY]
 
 
 @pytest.mark.parametrize("refuse", ["refuse", "refuse_unseen"])

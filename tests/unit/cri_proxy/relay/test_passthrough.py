@@ -133,13 +133,30 @@ def test_the_first_frame_that_is_no_reply_to_a_passing_call_is_left(rest: bytes)
 
 
 PING = frames.frame(frames.PING, 0, 0, bytes(8))
+ANSWER = frames.frame(frames.PING, frames.ACK, 0, bytes(8))
 
 
-def test_pings_and_credits_of_both_ends_go_on() -> None:
+def test_pings_and_credits_of_both_ends_go_on_with_others() -> None:
     lane, controls = Lane(), PING + WINDOW_UPDATE + frames.window_update(1, 7)
     assert lane.passing.requests(controls) + lane.passing.replies(controls) == b""
     assert (lane.to_runtime, lane.to_client) == ([controls], [controls])
     assert lane.upstream.window_bytes == frames.DEFAULT_WINDOW_BYTES + 1
+
+
+@pytest.mark.parametrize("rest", [b"", ANSWER, reply(1, b"x"), frames.window_update(1, 7), PING[:-1], PING[:5]])
+def test_a_ping_of_the_runtime_is_answered_and_a_small_credit_kept_where_they_come_alone(rest: bytes) -> None:
+    lane = Lane()
+    assert lane.passing.control(PING + WINDOW_UPDATE + rest) == (b"" if rest == ANSWER else rest)
+    assert (lane.to_runtime, lane.to_client) == ([ANSWER], [ANSWER] if rest == ANSWER else [])
+    assert lane.upstream.window_bytes == frames.DEFAULT_WINDOW_BYTES + 1
+    assert (lane.upstream.kept_bytes, lane.passing.streams) == (1, {1})
+
+
+def test_the_rest_of_a_long_frame_is_no_control_frame() -> None:
+    lane = Lane()
+    begin = frames.frame(frames.DATA, 0, 1, bytes(100) + PING)[: -len(PING)]
+    assert lane.passing.replies(begin) == b""
+    assert lane.passing.control(PING) == PING
 
 
 def test_a_ping_that_may_answer_the_goaway_is_left() -> None:
@@ -175,7 +192,7 @@ def test_the_rest_of_a_long_frame_goes_on_as_it_comes() -> None:
 def test_frames_of_the_relay_stand_between_those_of_the_runtime(chunks: list[tuple[int, bool]]) -> None:
     made, streams = Splice(wants), count(101, 2)
     made.receive_from_client(GREETING + request(1, PASS, b""))
-    replies = frames.settings([]) + reply_headers(1) + 3 * LONG + PING + LONG + trailers(1)
+    replies = frames.settings([]) + reply_headers(1) + 3 * LONG + ANSWER + LONG + trailers(1)
     position, refused, turns = 0, list[int](), cycle(chunks)
     while position < len(replies):
         size, refuses = next(turns)

@@ -64,7 +64,7 @@ async def test_when_one_side_ends_so_does_the_other(side: int, house: House) -> 
 
 async def test_what_was_on_its_way_arrives_before_the_end(house: House) -> None:
     (client, _), (_, runtime) = await house.pair()
-    last = b"".join(frames.frame(frames.PING, 0, 0, bytes(8)) for _ in range(50_000))
+    last = frames.frame(frames.PRIORITY, 0, 7, bytes(5)) * 50_000
     runtime.write(last)
     runtime.close()
     assert await client.read() == last

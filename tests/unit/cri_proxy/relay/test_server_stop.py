@@ -209,7 +209,7 @@ async def test_a_pair_that_is_closed_already_is_waited_for_only_until_its_last_b
     monkeypatch.setattr(server, "_LEAVING_SECONDS", 60)
     monkeypatch.setattr(server, "_FLUSH_SECONDS", 0.01)
     _, runtime = await begun(house, "/s/Pass")
-    runtime[1].write(frames.frame(frames.PING, 0, 0, bytes(8)) * 50_000)  # which the client does not read
+    runtime[1].write(frames.frame(frames.PRIORITY, 0, 7, bytes(5)) * 50_000)  # which the client does not read
     runtime[1].close()
     (pair,) = house.relay._pairs
     await holds("the pair is closed", lambda: pair.closed)

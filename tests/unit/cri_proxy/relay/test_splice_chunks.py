@@ -24,7 +24,7 @@ from tests.fakes.http2 import (
 )
 from tests.fakes.spliced import HOLD, PASS, asked, forget, sent, splice, wants
 
-PING = frames.frame(frames.PING, 0, 0, b"12345678")
+ANSWER = frames.frame(frames.PING, frames.ACK, 0, b"12345678")  # to a PING of the client
 
 
 # Replies in chunks
@@ -52,7 +52,7 @@ def test_an_answer_of_ours_waits_for_the_end_of_a_frame_that_passes() -> None:
 @pytest.mark.parametrize("size", [1, 10, 100, 16_384])
 def test_a_frame_may_come_in_any_number_of_chunks(size: int) -> None:
     made = splice(request(1, PASS, b""))
-    answer = reply_headers(1) + frames.frame(frames.DATA, 0, 1, bytes(16_384)) + PING + trailers(1)
+    answer = reply_headers(1) + frames.frame(frames.DATA, 0, 1, bytes(16_384)) + ANSWER + trailers(1)
     for at in range(0, len(answer), size):
         made.receive_from_runtime(answer[at : at + size])
     assert b"".join(made.to_client) == answer

@@ -11,7 +11,6 @@ from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import (
     body,
-    credit,
     kinds,
     parse,
     reply,
@@ -21,7 +20,7 @@ from tests.fakes.http2 import (
     status,
     trailers,
 )
-from tests.fakes.spliced import HOLD, OLD, PASS, asked, forget, sent, splice
+from tests.fakes.spliced import HOLD, OLD, PASS, asked, credited, forget, sent, splice
 
 TRAILER = frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 3, b"")
 
@@ -178,7 +177,7 @@ def test_trailers_that_would_overtake_waiting_data_end_the_call() -> None:
     made.receive_from_client(TRAILER)
     assert (status(made.to_client, 3)[b"grpc-status"], kinds(made.to_client, 3)) == (b"13", [frames.HEADERS])
     assert kinds(made.to_runtime, 3) == [frames.HEADERS, frames.RST_STREAM]
-    assert credit(made.to_client, 0) == 9470
+    assert credited(made) == 9470
     made.receive_from_runtime(trailers(1))
     assert made.is_idle
 
@@ -186,7 +185,7 @@ def test_trailers_that_would_overtake_waiting_data_end_the_call() -> None:
 def test_waiting_data_of_a_call_that_its_client_resets_is_dropped() -> None:
     made = waiting()
     made.receive_from_client(frames.rst_stream(3, frames.CANCEL))
-    assert credit(made.to_client, 0) == 9470
+    assert credited(made) == 9470
     made.receive_from_runtime(frames.window_update(0, 1 << 20))
     assert kinds(made.to_runtime, 3) == [frames.RST_STREAM]
 

@@ -158,7 +158,7 @@ class WindowMachine(RuleBasedStateMachine):
     def overrun(self, beyond: int, stream: int) -> None:
         """The rules above are all that a correct client does: none may raise, and this must, from the first byte."""
         with pytest.raises(ProtocolError, match="in a window of"):
-            pass_data(self.upstream, stream, self.ends.client_bytes + beyond)
+            pass_data(self.upstream, stream, self.ends.client_bytes + self.upstream.kept_bytes + beyond)
 
     @rule(share=st.floats(0, 1), grown=st.integers(0, 90_000))
     def hold_and_send(self, share: float, grown: int) -> None:
@@ -181,6 +181,11 @@ class WindowMachine(RuleBasedStateMachine):
                 self.ends.client_bytes += size
             self.settle()
 
+    @rule()
+    def give(self) -> None:
+        self.upstream.give()
+        self.settle()
+
     @rule(stream=st.sampled_from([2001, 2003]))
     def reset(self, stream: int) -> None:
         self.upstream.drop_waiting(stream)
@@ -191,7 +196,16 @@ class WindowMachine(RuleBasedStateMachine):
         waiting = sum(len(entry.body) for entry in self.upstream.waiting.values())
         assert self.upstream.waiting_bytes == waiting <= self.upstream.window_bytes + self.upstream.debt_bytes
         assert self.upstream.window_bytes == self.ends.runtime_bytes
-        assert self.ends.runtime_bytes == self.ends.client_bytes + waiting - self.upstream.debt_bytes
+        client_bytes = self.ends.client_bytes + self.upstream.kept_bytes
+        assert self.ends.runtime_bytes == client_bytes + waiting - self.upstream.debt_bytes
+
+    @invariant()
+    def what_is_kept_is_no_more_than_a_client_can_wait_for(self) -> None:
+        """Half of the first window is left to it, or it has all."""
+        self.upstream.give_needed()
+        self.settle()
+        assert self.upstream.kept_bytes <= 16_384
+        assert self.upstream.kept_bytes == 0 or self.ends.client_bytes >= frames.DEFAULT_WINDOW_BYTES // 2
 
 
 TestWindows = WindowMachine.TestCase
@@ -215,8 +229,7 @@ def test_a_credit_that_pays_the_debt_and_no_more_says_nothing_to_the_client() ->
     to_client: Parts = []
     upstream = Upstream(opened(to_client), opened([]), debt_bytes=10)
     assert not upstream.connection_credit(10)
-    assert (to_client, upstream.debt_bytes) == ([], 0)
-    assert upstream.connection_credit(10)
+    assert (to_client, upstream.debt_bytes, upstream.kept_bytes) == ([], 0, 0)
 
 
 def test_a_closed_stream_is_owed_nothing() -> None:
