@@ -269,3 +269,42 @@ def test_what_waited_ends_its_stream_only_if_its_client_has(end: bool) -> None:
     pass_data(upstream, 3, 10, end=end)
     upstream.connection_credit(20)
     assert [(flags, len(payload)) for _, flags, _, payload in parse(to_runtime)] == [(int(end), 10)]
+
+
+HALF = frames.DEFAULT_WINDOW_BYTES // 2
+
+
+def test_no_more_than_16_kib_of_credit_is_kept() -> None:
+    to_client: Parts = []
+    upstream = Upstream(opened(to_client), opened([]))
+    assert [upstream.keep(size) for size in (16_383, 2, 1, 1)] == [True, False, True, False]
+    upstream.give()
+    assert (credit(to_client, 0), upstream.kept_bytes) == (16_384, 0)
+
+
+def test_half_of_its_first_window_is_left_to_a_client_for_which_credit_is_kept() -> None:
+    to_client: Parts = []
+    upstream = Upstream(opened(to_client), opened([]), window_bytes=HALF + 20)
+    assert [upstream.keep(size) for size in (15, 6, 5, 1)] == [True, False, True, False]
+    upstream.give_needed()
+    assert to_client == []
+    assert pass_data(upstream, 1, 1)
+    upstream.give_needed()
+    assert credit(to_client, 0) == 20
+
+
+@pytest.mark.parametrize("flags", [0, 0x2])
+def test_a_ping_is_answered_whatever_else_its_flags_say(flags: int) -> None:
+    """Flags that a type does not have say nothing (RFC 9113, 4.1)."""
+    to_runtime: Parts = []
+    asking = frames.frame(frames.PING, flags, 0, b"12345678")
+    assert not Upstream(opened([]), opened(to_runtime)).ping(asking, (frames.PING, flags, 0, 0, len(asking)))
+    assert to_runtime == [frames.frame(frames.PING, frames.ACK, 0, b"12345678")]
+
+
+@pytest.mark.parametrize(("flags", "stream", "size"), [(frames.ACK, 0, 8), (0, 7, 8), (0, 0, 7), (0, 0, 9)])
+def test_a_ping_that_asks_nothing_or_breaks_the_rules_goes_on(flags: int, stream: int, size: int) -> None:
+    to_runtime: Parts = []
+    frame = frames.frame(frames.PING, flags, stream, bytes(size))
+    assert Upstream(opened([]), opened(to_runtime)).ping(frame, (frames.PING, flags, stream, 0, len(frame)))
+    assert to_runtime == []
