@@ -293,6 +293,11 @@ def test_half_of_its_first_window_is_left_to_a_client_for_which_credit_is_kept()
     assert credit(to_client, 0) == 20
 
 
+def test_the_window_of_a_client_is_the_runtimes_with_the_debt_less_what_waits() -> None:
+    upstream = Upstream(opened([]), opened([]), window_bytes=HALF - 10, debt_bytes=30, waiting_bytes=5)
+    assert [upstream.keep(size) for size in (16, 15, 1)] == [False, True, False]
+
+
 @pytest.mark.parametrize("flags", [0, 0x2])
 def test_a_ping_is_answered_whatever_else_its_flags_say(flags: int) -> None:
     """Flags that a type does not have say nothing (RFC 9113, 4.1)."""
