@@ -91,7 +91,7 @@ async def play(crowd: Crowd, name: str) -> float:
 
 
 async def play_round(ways: list[Crowd], number: int) -> None:
-    """So many crowds each way, in turns; each way begins half of the turns."""
+    """So many crowds each way, in turns; each way begins every other turn."""
     seconds = {crowd.name: 0.0 for crowd in ways}
     for turn in range(CROWDS):
         for crowd in ways if (number + turn) % 2 else ways[::-1]:
@@ -138,7 +138,7 @@ async def compare(runtime: str) -> bool:
 
 def report(runtime: str, direct: Crowd, through: Crowd) -> bool:
     """The table. True where the bar is missed."""
-    print(f"{runtime}: {PODS} pods at once, {ROUNDS} rounds")
+    print(f"{runtime}: {PODS} pods at once, {ROUNDS} rounds of {CROWDS} each way")
     print(f"{'':8}{'pods s':>10}{'list ms':>10}{'p90':>8}{'idle':>8}{'CPU ms/pod':>12}")
     for each in (direct, through):
         p90 = sorted(each.lists_ms)[len(each.lists_ms) * 9 // 10]

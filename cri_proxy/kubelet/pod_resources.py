@@ -63,7 +63,8 @@ class PodResources:
         connect(2) would then hold the event loop.
         """
         self._look = look
-        self._looking: asyncio.Future[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._unseen: FilesFailed | None = None  # why the last look saw nothing
         self._budget_seconds = budget_seconds
         self._channel = channel
         self._clock = clock
@@ -181,22 +182,19 @@ class PodResources:
         """Look, once for all who ask meanwhile: pods come in crowds, and each look is a turn of a helper process."""
         if self._look is None:
             return
-        if self._looking is None:
-            self._looking = seen = asyncio.get_running_loop().create_future()
-            work = self._tasks.start(self._look_for_all(self._look, seen), name="pod resources")
-            work.add_done_callback(lambda done: seen.cancel())  # where it was closed; else there is a result
-        # A caller whose budget ends must not end the look of the others.
-        await asyncio.shield(self._looking)
+        if self._looking is None or self._looking.done():
+            self._looking = self._tasks.start(self._look_for_all(self._look), name="pod resources")
+        # Not ``await``: a caller whose budget ends would cancel the look of the others.
+        await asyncio.wait([self._looking])
+        if self._unseen is not None:
+            raise self._unseen
 
-    async def _look_for_all(self, look: Callable[[], Awaitable[object]], seen: asyncio.Future[None]) -> None:
+    async def _look_for_all(self, look: Callable[[], Awaitable[object]]) -> None:
+        self._unseen = None
         try:
             await look()
         except FilesFailed as error:
-            seen.set_exception(error)
-        else:
-            seen.set_result(None)
-        finally:
-            self._looking = None
+            self._unseen = error
 
 
 def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:

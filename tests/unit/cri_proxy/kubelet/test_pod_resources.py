@@ -100,9 +100,14 @@ class Looks:
     def __init__(self, problem: str = "") -> None:
         self.end = asyncio.Event()
         self.count, self.problem = 0, problem
-        kubelet, clock, log = KubeletService(WEB), ManualClock(), Silent()
+        kubelet, clock, self.log = KubeletService(WEB), ManualClock(), Silent()
         self.resources = PodResources(
-            kubelet, clock, Journal(log, clock), known=lambda: NodeSet.parse("0-1"), look=self.look, budget_seconds=20
+            kubelet,
+            clock,
+            Journal(self.log, clock),
+            known=lambda: NodeSet.parse("0-1"),
+            look=self.look,
+            budget_seconds=20,
         )
 
     async def look(self) -> None:
@@ -133,6 +138,17 @@ async def test_a_look_that_fails_fails_for_all_who_waited_for_it() -> None:
     looks = Looks("no answer")
     assert await places(looks, *(replace(POD, uid=f"uid-{n}") for n in range(3))) == [0] * 3
     assert (looks.count, looks.resources.has_missed) == (1, True)
+
+
+async def test_a_fault_of_the_look_is_reported_and_no_caller_taken_for_cancelled() -> None:
+    looks = Looks()
+
+    async def fails() -> None:
+        raise KeyError("a bug")
+
+    looks.resources._look = fails
+    assert len(await looks.resources.of_all()) == 1
+    assert len(looks.log.errors) == 1
 
 
 async def test_it_can_be_closed_while_it_looks() -> None:
