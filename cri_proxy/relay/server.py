@@ -7,14 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.frames import HEADER, HEADER_BYTES, HEADERS, ProtocolError
 from cri_proxy.relay.boundary import Relay, new_call
 from cri_proxy.relay.calls import Aborted, Call, Refuse, Rewrite
+from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.fallback_answers import Unimplemented
 from cri_proxy.relay.held_call import Held, HeldCallEnded
 from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
-from cri_proxy.relay.splice import Splice
+from cri_proxy.relay.splice import Event, Splice
 from cri_proxy.relay.traffic import RelayTotals
 from cri_proxy.unix_socket import listen_on
 
@@ -153,15 +154,25 @@ class _Pair:
     def flush(self) -> None:
         """Write the splice's output and carry out its events."""
         splice = self._splice
-        self._write()
-        # No outcome holds up its reply; what the caller asks next is read when the call is committed.
-        if splice.events:
+        if splice.events and _are_headers_of(splice.events, splice.to_runtime):
+            # The runtime would wake up for them: they go with the message, or with what others send before.
+            self._write_to_client()
             self._act()
+        else:
             self._write()
+            # No outcome holds up its reply; what the caller asks next is read when the call is committed.
+            if splice.events:
+                self._act()
+                self._write()
         if self._relay.is_ending:
             self._relay.changed.set()  # nothing but ``stop`` waits for it
 
     def _write(self) -> None:
+        self._write_to_client()
+        if self._splice.to_runtime and self.runtime is not None:
+            self.runtime.write(self._splice.to_runtime)
+
+    def _write_to_client(self) -> None:
         splice = self._splice
         if splice.to_client:
             self.client.write(splice.to_client)
@@ -169,8 +180,6 @@ class _Pair:
             if self.client.unsent_bytes > _MAX_UNREAD_BYTES and not self.closed:
                 self._relay.on_error(ProtocolError(f"a client has not read {self.client.unsent_bytes} bytes"))
                 self.abort()
-        if splice.to_runtime and self.runtime is not None:
-            self.runtime.write(splice.to_runtime)
 
     def _act(self) -> None:
         events, self._splice.events[:] = tuple(self._splice.events), ()
@@ -211,6 +220,15 @@ class _Pair:
             asked.task = None
             self._splice.resume(stream, verdict.message if isinstance(verdict, Rewrite) else None)
         self.flush()
+
+
+def _are_headers_of(events: list[Event], to_runtime: Parts) -> bool:
+    """Return whether there is nothing for the runtime but the headers of a call that is asked about."""
+    match events, to_runtime:
+        case [Held(stream=asked)], [part]:
+            high, low, kind, _, stream = HEADER.unpack_from(part)
+            return (kind, stream, len(part)) == (HEADERS, asked, HEADER_BYTES + (high << 8 | low))
+    return False
 
 
 class SpliceRelay(Relay):

@@ -121,6 +121,33 @@ async def test_a_client_that_leaves_ends_its_held_call(house: House) -> None:
     assert await house.told() == [Aborted(sent=False)]
 
 
+async def test_headers_go_to_the_runtime_with_their_message_or_before_what_others_send(tmp_path: Path) -> None:
+    decided = asyncio.Event()
+
+    async def late(call: Call) -> Verdict:
+        await decided.wait()
+        return Forward()
+
+    async with built(tmp_path, interceptor=ScriptedInterceptor(late)) as house:
+        (_, client), (runtime, _) = await house.pair()
+        first, second, other = request(1, HOLD, b"one"), request(3, HOLD, b"two"), request(5, "/s/Pass", b"x")
+        client.write(GREETING)
+        await runtime.readexactly(len(GREETING) + 6)  # with the size of the compression table
+        client.write(first)
+        await holds("the first is asked about", lambda: len(house.interceptor.asked) == 1)
+        (pair,) = house.relay._pairs
+        assert (b"".join(pair._splice.to_runtime), runtime._buffer) == (headers_of(first), b"")  # type: ignore[attr-defined]
+        client.write(second + other)
+        assert await runtime.readuntil(other) == headers_of(first) + headers_of(second) + other
+        decided.set()
+        bodies = await runtime.readexactly(len(first + second) - len(headers_of(first) + headers_of(second)))
+        assert bodies == first.removeprefix(headers_of(first)) + second.removeprefix(headers_of(second))
+
+
+def headers_of(request: bytes) -> bytes:
+    return request[: frames.HEADER_BYTES + int.from_bytes(request[:3], "big")]
+
+
 async def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(tmp_path: Path) -> None:
     async def stubborn(call: Call) -> Verdict:
         try:
