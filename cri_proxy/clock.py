@@ -21,6 +21,11 @@ class SteadySeconds:
 
     def __call__(self) -> float:
         """Return seconds since some fixed moment, never less than before."""
+        now = self._read() + self._ahead
+        if now >= self._last:
+            self._last = now
+            return now
+        # Set back; or another thread has read it since. Read again: that one may have noticed the same.
         with self._lock:
             now = self._read() + self._ahead
             if now < self._last:

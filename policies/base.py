@@ -177,7 +177,7 @@ class Grant:
     @property
     def owned(self) -> CpuSet:
         """The CPUs that it has alone."""
-        return self.exclusive | self.isolated
+        return self.exclusive | self.isolated if self.isolated.mask else self.exclusive
 
     @property
     def is_in_pool(self) -> bool:

@@ -56,12 +56,8 @@ def pci_addresses(config: pb.ContainerConfig) -> tuple[str, ...]:
 
 def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
     """Return the container's CDI devices, sorted: from the field, and from annotations of kubelets before 1.28."""
-    annotated = (
-        name.strip()
-        for key, value in config.annotations.items()
-        if key.startswith(_CDI_ANNOTATION)
-        for name in value.split(",")
-    )
+    keys = [key for key in config.annotations if key.startswith(_CDI_ANNOTATION)]
+    annotated = (name.strip() for key in keys for name in config.annotations[key].split(","))
     return tuple(sorted({*(device.name for device in config.CDI_devices), *annotated} - {""}))
 
 

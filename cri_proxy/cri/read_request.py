@@ -51,8 +51,8 @@ def labels_of(labels: Mapping[str, str]) -> Labels:
     """Return a map of CRI as sorted pairs; none of more than ``MAX_LABELS``."""
     if len(labels) > MAX_LABELS:
         return ()
-    # The keys are the same in every pod.
-    return tuple(sorted((intern(key), value) for key, value in labels.items()))
+    # The keys are the same in every pod. A map of protobuf has its items() from Python, and is faster without.
+    return tuple(sorted([(intern(key), labels[key]) for key in labels]))
 
 
 def pod_of(

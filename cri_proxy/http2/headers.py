@@ -112,7 +112,8 @@ class FieldReader:
         self.block_bytes = 0
         """The length of the parts so far."""
         self._unusual_fields = 0  # so far, that take more than a glance
-        self._found: dict[bytes, bytes] = {}
+        self._found: dict[bytes, bytes] = {}  # in the block so far
+        self._is_whole = False  # it comes in one part
         self._rest = b""  # the beginning of a field
         self._skipped_bytes = 0  # what is still to come of a string that is not kept
 
@@ -132,14 +133,17 @@ class FieldReader:
             self._blocks[block] = found
         return found
 
-    def begin(self) -> None:
-        """Begin a block that comes in parts."""
+    def begin(self, *, is_whole: bool = False) -> None:
+        """Begin a block that comes in parts, or in one."""
         self.block_bytes = self._skipped_bytes = self._unusual_fields = 0
-        self._rest, self._found = b"", {}
+        self._rest, self._found, self._is_whole = b"", {}, is_whole
 
     def feed(self, part: bytes) -> None:
         """Read the next part of a block. Raises ProtocolError."""
         self.block_bytes += len(part)
+        if self._is_whole:  # such ones repeat, and are remembered
+            self._found = dict(self.read(part))
+            return
         if self._skipped_bytes:
             skipped = min(self._skipped_bytes, len(part))
             self._skipped_bytes -= skipped

@@ -104,7 +104,7 @@ class Coordinator:
         known = self._fallback
         if known.cpus is None:
             return known
-        owned = CpuSet.of_masks(grant.owned.mask for grant in self._ledger.allocations.grants)
+        owned = CpuSet.of_masks([g.exclusive.mask | g.isolated.mask for g in self._ledger.allocations.grants])
         return replace(known, cpus=(known.cpus - owned) or known.cpus)
 
     def update_fallback(self) -> None:

@@ -57,8 +57,8 @@ class RequestBlocks:
         self.on_block = OnBlock(self._begin, self._reader.feed, self._end)
 
     def _begin(self, buffer: bytes, cut: Cut) -> Treatment:
-        _, _, stream, start, _ = cut
-        self._reader.begin()
+        _, flags, stream, start, _ = cut
+        self._reader.begin(is_whole=bool(flags & frames.END_HEADERS))
         self._has_reserved_bit = frames.has_reserved_bit(buffer, start)
         if stream <= self._passing.last_stream:
             self._on_trailers(stream)
@@ -96,8 +96,6 @@ class ReplyBlocks:
     _on_outcome: Callable[[HeldCall, Outcome], None]
     _keeps: Callable[[bytes, Cut], bool]
     _is_readable: bool = field(default=True, init=False)
-    _is_whole: bool = field(default=False, init=False)  # the block is one frame: such ones repeat, and are remembered
-    _found: Headers = field(default_factory=dict, init=False)  # in that block
 
     def __post_init__(self) -> None:
         self.on_block = OnBlock(self._begin, self._part, self._end)
@@ -112,18 +110,14 @@ class ReplyBlocks:
         if not flags & frames.END_STREAM:
             # From here on a refusal is the trailers of this reply; ``Answers.status`` writes it so.
             call.reply_begun = True
-        self._is_readable, self._is_whole = True, bool(flags & frames.END_HEADERS)
-        if not self._is_whole:
-            self._reader.begin()
+        self._is_readable = True
+        self._reader.begin(is_whole=bool(flags & frames.END_HEADERS))
         return Treatment.READ
 
     def _part(self, part: bytes) -> None:
         if self._is_readable:
             try:
-                if self._is_whole:
-                    self._found = self._reader.read(part)
-                else:
-                    self._reader.feed(part)
+                self._reader.feed(part)
             except ProtocolError:  # the runtime ignores the table size we asked for; the client can still read it
                 self._is_readable = False
 
@@ -142,7 +136,7 @@ class ReplyBlocks:
 
     def _headers(self) -> Headers | None:
         try:
-            headers = self._found if self._is_whole else self._reader.finish()
+            headers = self._reader.finish()
         except ProtocolError:
             return None
         return None if headers.get(b"grpc-status") == b"" else headers  # '' for two: which one the client takes is open

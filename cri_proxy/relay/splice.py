@@ -255,7 +255,7 @@ class Splice:
 
     def _may_grow(self, call: HeldCall, size_bytes: int) -> bool:
         """Count more bytes of a call, or refuse it."""
-        if problem := self._quota.take(size_bytes):
+        if size_bytes and (problem := self._quota.take(size_bytes)):
             self.refuse(call.stream, Code.RESOURCE_EXHAUSTED, problem)
             return False
         call.counted_bytes += size_bytes

@@ -185,10 +185,13 @@ class DecisionRecord:
     restored_at_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Cut and clean what others wrote: an older version has saved it as it came."""
-        object.__setattr__(self, "failure", admit(self.failure, SENTENCE_BYTES))
-        object.__setattr__(self, "problems", bounded_problems(self.problems))
-        object.__setattr__(self, "history", bounded_history(self.history))
+        """Cut and clean what others wrote, where there is any: an older version has saved it as it came."""
+        if self.failure:
+            object.__setattr__(self, "failure", admit(self.failure, SENTENCE_BYTES))
+        if self.problems:
+            object.__setattr__(self, "problems", bounded_problems(self.problems))
+        if self.history:
+            object.__setattr__(self, "history", bounded_history(self.history))
 
     @property
     def key(self) -> ContainerKey:

@@ -1,7 +1,6 @@
 """Log, count and record each event of the node after it happened, a method per event; ``explain`` gets the records."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from cri_proxy import events
@@ -98,8 +97,14 @@ class Journal:
         """Keep the record. Log a refusal, which is final; a placement is logged once it is carried out."""
         self.counters.measure(catalog.DECISION_SECONDS, seconds)
         self.counters.add(catalog.ANNOTATIONS_IGNORED, by=len(problems))
-        record = summary.record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
-        record = replace(record, problems=problems, duration_seconds=seconds)
+        record = summary.record_of(
+            request,
+            decision,
+            circumstances,
+            at_seconds=self._clock.now_seconds(),
+            problems=problems,
+            duration_seconds=seconds,
+        )
         for problem in record.problems:
             self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
             self.incidents.add(IncidentKind.IGNORED, request, problem)

@@ -20,7 +20,7 @@ from cri_proxy.state.decisions import (
 )
 from cri_proxy.state.rows import Row
 from policies.answers import Default
-from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
+from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Rejected, Request, Update
 from policies.container_name import ContainerName
 from policies.device_grants import device_words
 from sysfs.text import numbered
@@ -44,29 +44,32 @@ class Circumstances:
 
 
 def record_of(
-    request: Request, decision: Decision, circumstances: Circumstances, *, at_seconds: float
+    request: Request,
+    decision: Decision,
+    circumstances: Circumstances,
+    *,
+    at_seconds: float,
+    problems: tuple[str, ...] = (),
+    duration_seconds: float = 0.0,
 ) -> DecisionRecord:
-    """Return the record of a decision that was made at this time, since the epoch."""
-    record = DecisionRecord(
-        request,
-        Outcome.REFUSED,
+    """Return the record of a decision that was made at this time, since the epoch, and took so long."""
+    placed = decision if isinstance(decision, Placed) else None
+    return DecisionRecord(
+        request if placed is None else placed.grant.request,
+        Outcome.REFUSED if placed is None else Outcome.PLACED,
         at_seconds,
+        duration_seconds,
+        granted=None if placed is None else granted_of(placed.grant, placed.pinning),
+        reasons=(decision.reason,) if isinstance(decision, Rejected) else decision.reasons,
         # The best pools, and the chosen one wherever it stands.
         ranking=with_reasons([r for i, r in enumerate(decision.ranking) if i < KEPT_POOLS or r.outcome == CHOSEN]),
         pools_considered=len(decision.ranking),
+        displaced=() if placed is None else tuple(_displaced(placed.updates[:KEPT_DISPLACED], circumstances)),
+        displaced_count=0 if placed is None else len(placed.updates),
+        moves=() if placed is None else tuple(_moves(placed, circumstances.held)),
+        problems=problems,
         defaults=circumstances.defaults,
-    )
-    if not isinstance(decision, Placed):
-        return replace(record, reasons=(decision.reason,), is_confirmed=True)
-    return replace(
-        record,
-        request=decision.grant.request,
-        outcome=Outcome.PLACED,
-        granted=granted_of(decision.grant, decision.pinning),
-        reasons=decision.reasons,
-        displaced=tuple(_displaced(decision.updates[:KEPT_DISPLACED], circumstances)),
-        displaced_count=len(decision.updates),
-        moves=tuple(_moves(decision, circumstances.held)),
+        is_confirmed=placed is None,
     )
 
 

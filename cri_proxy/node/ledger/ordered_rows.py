@@ -86,5 +86,5 @@ class OrderedRows(dict[ContainerKey, Row]):
 def _keep(kept: dict[ContainerKey, Row], key: ContainerKey, row: Row, *, counts: bool) -> None:
     if counts:
         kept[key] = row
-    else:
+    elif kept:
         kept.pop(key, None)

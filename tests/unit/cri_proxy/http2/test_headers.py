@@ -36,6 +36,13 @@ def in_parts(reader: FieldReader, block: bytes, *sizes: int) -> Headers:
     return reader.finish()
 
 
+def in_one(reader: FieldReader, block: bytes) -> Headers:
+    """Read a block that comes in one part."""
+    reader.begin(is_whole=True)
+    reader.feed(block)
+    return reader.finish()
+
+
 def test_the_example_of_the_standard_is_read() -> None:
     reader = FieldReader(frozenset({b":authority", b"cache-control", b"custom-key", b":scheme"}))
     read = [reader.read(bytes.fromhex(block)) for block in RFC_BLOCKS]
@@ -55,8 +62,8 @@ def wanted_of(fields: list[tuple[bytes, bytes, bool]]) -> dict[bytes, bytes]:
 def test_the_reader_follows_any_encoder_in_whole_blocks_and_in_parts(
     blocks: list[tuple[list[tuple[bytes, bytes, bool]], bool, int | None]], sizes: list[int]
 ) -> None:
-    encoder, whole, parts = hpack.Encoder(), FieldReader(WANTED), FieldReader(WANTED)
-    for fields, coded, table_bytes in blocks:
+    encoder, whole, parts, mixed = hpack.Encoder(), *(FieldReader(WANTED) for _ in range(3))
+    for number, (fields, coded, table_bytes) in enumerate(blocks):
         if table_bytes is not None:
             encoder.header_table_size = table_bytes
         block = encoder.encode(
@@ -64,6 +71,7 @@ def test_the_reader_follows_any_encoder_in_whole_blocks_and_in_parts(
             huffman=coded,
         )
         assert whole.read(block) == in_parts(parts, block, *sizes) == wanted_of(fields)
+        assert (in_parts(mixed, block, *sizes) if number % 3 == 2 else in_one(mixed, block)) == wanted_of(fields)
 
 
 @given(st.binary(max_size=60))
