@@ -42,6 +42,7 @@ from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.runtime_affinity import read_allowed
 from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node
+from cri_proxy.node.persistence import GATHER_SECONDS, Persistence
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import HealthPart
@@ -50,7 +51,7 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
-from cri_proxy.state.store import GATHER_SECONDS, Store
+from cri_proxy.state.store import Store
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import socket_path
 from policies.base import Request
@@ -169,11 +170,12 @@ class Engine:
             writes=InotifyWrites,
             files=files,
             allowed=partial(read_allowed, self._host.cgroup_root),
+            persistence=partial(Persistence, gather_seconds=GATHER_SECONDS),
         )
 
     async def _open_store(self, closing: AsyncExitStack) -> Store:
         path = self.settings.state_dir / _STORE
-        opening = partial(Store.open_or_wait, path, launcher=self._launcher, gather_seconds=GATHER_SECONDS)
+        opening = partial(Store.open_or_wait, path, launcher=self._launcher)
         store = await asyncio.to_thread(opening)
         closing.push_async_callback(store.close)  # after a complete start the node closes it first
         if store.recovered:

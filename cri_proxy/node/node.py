@@ -70,7 +70,7 @@ class Environment:
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
     writes: Callable[[Callable[[str], None]], Writes] | None = None  # reports writes to cpusets at once
     files: FileCalls = PLAIN_THREADS
-    persistence: type[Persistence] = Persistence
+    persistence: Callable[..., Persistence] = Persistence
     allowed: Callable[[int], Allowed | None] = lambda pid: None  # the affinities of a process and its parent
 
 
@@ -265,6 +265,7 @@ class Node:
         self.drift.close()
         await self.resource_files.close()
         await self.effects.close()
+        self.context.persistence.stop_gathering()
         try:
             async with asyncio.timeout(LAST_SAVES_SECONDS):
                 await self.context.tasks.join()

@@ -46,8 +46,7 @@ class PromptRuntime(EmbeddedRuntime):
 class PromptPersistence(Persistence):
     """Saves in a store that never waits, in the call itself."""
 
-    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> asyncio.Future[bool]:
-        """Save now."""
+    def _begin(self, puts: Sequence[Saveable], deletes: Sequence[Deletable]) -> asyncio.Future[bool]:
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         _run(self._store.save(puts, deletes))
         saved.set_result(True)

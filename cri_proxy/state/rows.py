@@ -126,6 +126,16 @@ class GonePod:
 
 
 Saveable = Row | SandboxRow | PackedDecision
+
+
+def is_to_be_synced(put: Saveable) -> bool:
+    """Return whether this is to survive a power failure: what the runtime is about to hear of.
+
+    Anything else it knows already, and a list of its containers shows it.
+    """
+    return isinstance(put, Row) and (put.state == "reserved" or put.unconfirmed is not None)
+
+
 Deletable = ContainerKey | GonePod | str  # a container's row, what is kept about a pod, a sandbox by its id
 
 

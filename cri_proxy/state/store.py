@@ -8,19 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import Launcher
 from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS, Opened
-from cri_proxy.state.rows import Deletable, Saveable, Saved
+from cri_proxy.state.rows import Deletable, Saveable, Saved, is_to_be_synced
 from cri_proxy.state.session import LocalSession, RemoteSession, Session
 from policies.base import ContainerKey, Grant
-
-GATHER_SECONDS: Final = 0.1
-"""How long what the runtime knows already waits for other saves. A pod's start has four of them, and a commit costs a
-millisecond of CPU in two processes. A kill in this time is one right after the answer: the runtime's list shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +31,7 @@ class _Save:
 class Store:
     """See ``rows.GrantStore``. Only its thread waits for the database, never the event loop."""
 
-    def __init__(
-        self, path: Path, session: Session, opened: Opened | None, problem: str = "", gather_seconds: float = 0.0
-    ) -> None:
+    def __init__(self, path: Path, session: Session, opened: Opened | None, problem: str = "") -> None:
         """Use a session that is open, or none because of this problem; call ``Store.open`` or ``open_or_wait``."""
         self._path = path
         self._session = session
@@ -45,8 +39,7 @@ class Store:
         # Which damaged store was moved aside at open, as a sentence; None = none.
         self.recovered = opened.recovered if opened is not None else None
         self._waiting: deque[_Save] = deque()
-        self._gather_seconds = gather_seconds
-        self._submitting: asyncio.TimerHandle | None = None
+        self._submitting: asyncio.Handle | None = None
         # By the thread alone: the grants that the file has, as far as it wrote them itself.
         self._held: dict[ContainerKey, Grant] = {}
         self._is_closed = False
@@ -66,25 +59,18 @@ class Store:
         return cls(path, session, session.open(busy_seconds))
 
     @classmethod
-    def open_or_wait(
-        cls,
-        path: Path,
-        *,
-        busy_seconds: float = BUSY_SECONDS,
-        launcher: Launcher | None = None,
-        gather_seconds: float = 0.0,
-    ) -> Self:
+    def open_or_wait(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS, launcher: Launcher | None = None) -> Self:
         """Open the store; on a full, read-only or broken disk start empty and open the file at a later save.
 
-        ``problem`` is why, and the node continues as it does when the disk fails later. A save that needs no sync
-        waits ``gather_seconds`` for others. Raises StoreError where only an administrator can help.
+        ``problem`` is why, and the node continues as it does when the disk fails later. Raises StoreError where only
+        an administrator can help.
         """
         session, problem = _session(path, launcher), ""
         try:
             opened = session.open(busy_seconds)
         except StoreUnavailable as error:
             opened, problem = None, error.problem
-        return cls(path, session, opened, problem, gather_seconds)
+        return cls(path, session, opened, problem)
 
     def load(self) -> Saved:
         """Return everything saved so far. Blocks the calling thread; raises StoreError."""
@@ -97,23 +83,16 @@ class Store:
         return self._thread.submit(self._session.read).result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
-        """Return when the change is in the file, and ``tables.is_to_be_synced`` on disk. See ``GrantStore.save``."""
+        """Return when the change is in the file, and what ``is_to_be_synced`` on disk. See ``GrantStore.save``."""
         self._require_open()
-        save = _Save(tuple(puts), tuple(deletes), asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        save = _Save(tuple(puts), tuple(deletes), loop.create_future())
         self._read_at_open = None
         self._waiting.append(save)
-        self._submit_within(0.0 if any(map(tables.is_to_be_synced, puts)) else self._gather_seconds)
+        if self._submitting is None:  # not in this turn of the loop, so that a turn is one group
+            self._submitting = loop.call_soon(self._submit)
         # A caller that is cancelled leaves its save among those that wait.
         await asyncio.shield(save.done)
-
-    def _submit_within(self, seconds: float) -> None:
-        """Let the thread commit what waits by then; never in this turn of the loop, so that a turn is one group."""
-        loop, due = asyncio.get_running_loop(), self._submitting
-        if due is not None and due.when() <= loop.time() + seconds:
-            return
-        if due is not None:
-            due.cancel()
-        self._submitting = loop.call_later(seconds, self._submit)
 
     def _submit(self) -> None:
         if self._submitting is not None:
@@ -157,7 +136,7 @@ class Store:
         """Save the whole group in one transaction; return for each save why it failed, '' for those on disk."""
         held, self._held = self._held, {}  # nothing is known of the file if this fails
         statements = [s for save in group for s in tables.change(save.puts, save.deletes, held)]
-        is_synced = any(tables.is_to_be_synced(put) for save in group for put in save.puts)
+        is_synced = any(is_to_be_synced(put) for save in group for put in save.puts)
         written = self._session.write(statements, is_synced)
         # A bad value fails alone; a failing disk fails all of them.
         if written.is_value and len(group) > 1:

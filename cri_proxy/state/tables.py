@@ -100,14 +100,6 @@ def change(
     return (*deleting, *(statement for row in puts for statement in _put(row, held)))
 
 
-def is_to_be_synced(put: Saveable) -> bool:
-    """Return whether this is to survive a power failure: what the runtime is about to hear of.
-
-    Anything else it knows already, and a list of its containers shows it.
-    """
-    return isinstance(put, Row) and (put.state == "reserved" or put.unconfirmed is not None)
-
-
 def apply(connection: sqlite3.Connection, statements: Sequence[Statement], *, is_synced: bool = True) -> None:
     """Run these statements as one transaction; roll it back on any error.
 

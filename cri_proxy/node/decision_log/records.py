@@ -27,6 +27,8 @@ from policies.container_name import ContainerName
 
 # Records that are kept unpacked: 20 kB each, where a compressed one takes a third of one.
 UNPACKED = 4
+# And those that wait to be packed: one after the other takes a third of the time of one in the middle of other work.
+PUT_OFF = 16
 _WINDOW_BITS = 12  # 4 kB: about a record
 
 
@@ -72,11 +74,11 @@ class OpenDecision:
     affinity_reasons: Callable[[], tuple[Reason, ...]]
 
 
-def _with_affinities(
+def _closed(
     record: decisions.DecisionRecord, affinity_reasons: Callable[[], tuple[Reason, ...]]
 ) -> decisions.DecisionRecord:
     """Return the record with the affinities that counted, as sentences: worked out once no call waits any more."""
-    return replace(record, affinity_reasons=tuple(reason.text for reason in affinity_reasons()))
+    return replace(record, affinity_reasons=tuple(reason.text for reason in affinity_reasons()), is_confirmed=True)
 
 
 class Records:
@@ -91,6 +93,7 @@ class Records:
         self._packed: dict[ContainerKey, KeptDecision] = {}
         self._like = b""  # the text of the first one
         self._open: dict[ContainerKey, OpenDecision] = {}
+        self._late: dict[ContainerKey, decisions.DecisionRecord] = {}  # closed, and not packed yet
         # Containers without a row, oldest first (the values mean nothing), and records by their last use.
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
         self._unpacked: OrderedDict[ContainerKey, decisions.DecisionRecord] = OrderedDict()
@@ -98,6 +101,8 @@ class Records:
     def recall(self, saved: Saved, persistence: Persistence) -> None:
         """Load the records of earlier processes; one of this process takes precedence. Save from now on."""
         self._persistence = persistence
+        persistence.late = self._write_late
+        self.version += 1
         known = dict(self._packed)
         for packed in saved.decisions:
             if packed.key not in known:
@@ -108,6 +113,8 @@ class Records:
         opened = self._open.get(key)
         if opened is not None:
             return opened.record
+        if key in self._late:
+            return self._late[key]
         kept = self._packed.get(key)
         if kept is None:
             return None
@@ -126,16 +133,19 @@ class Records:
 
     def names(self) -> dict[ContainerKey, ContainerName]:
         """Return the containers with a known decision, by the names that people use."""
+        self._write_late()
         names = {key: kept.packed.name for key, kept in self._packed.items()}
         return names | {key: opened.record.request.full_name for key, opened in self._open.items()}
 
     def misread(self) -> frozenset[ContainerKey]:
         """Return the containers with annotations that could not be read."""
+        self._write_late()
         opened = {key for key, each in self._open.items() if each.record.problems}
         return frozenset(opened | {key for key, kept in self._packed.items() if kept.has_problems})
 
     def refused_since(self, at_seconds: float) -> tuple[ContainerKey, ...]:
         """Return the containers that were refused or not created since then, the newest first."""
+        self._write_late()
         packed = (kept.packed for kept in self._packed.values())
         late = [p for p in packed if p.outlives_row and p.at_seconds >= at_seconds]
         late.sort(key=lambda packed: (packed.at_seconds, packed.key), reverse=True)
@@ -155,7 +165,7 @@ class Records:
         """Add a refusal; a live container keeps its record, with an entry in its history."""
         row = circumstances.row
         if row is None:
-            self._put(after_earlier(_with_affinities(record, circumstances.affinity_reasons), self.get(record.key)))
+            self._put(after_earlier(_closed(record, circumstances.affinity_reasons), self.get(record.key)))
             return
         text = record.reasons[0].text if record.reasons else "no reason is known"
         is_resize = not asks_same(row.grant.request, record.request)
@@ -169,8 +179,7 @@ class Records:
             record = record_of_grant(row.grant, decisions.Outcome.RESTORED, at_seconds=self._clock.now_seconds())
         elif record.is_confirmed:
             return opened
-        record = replace(record, is_confirmed=True)
-        self._put(_with_affinities(record, opened.affinity_reasons) if opened is not None else record)
+        self._put(replace(record, is_confirmed=True) if opened is None else _closed(record, opened.affinity_reasons))
         for other in self._moved(opened) if opened is not None else ():
             self._put(other)
         return opened
@@ -182,7 +191,7 @@ class Records:
         if record is None:
             record = record_of_grant(row.grant, decisions.Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
         failed = replace(record, outcome=decisions.Outcome.NOT_CREATED, failure=why, is_confirmed=True)
-        failed = _with_affinities(failed, opened.affinity_reasons) if opened is not None else failed
+        failed = _closed(failed, opened.affinity_reasons) if opened is not None else failed
         self._put(failed)
         return failed
 
@@ -207,14 +216,17 @@ class Records:
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """Note that these containers have no row any more: the newest of them are kept, in memory only."""
+        self._write_late()
         for key in keys:
             self._open.pop(key, None)
             kept = self._packed.get(key)
             if kept is not None:
+                self.version += 1
                 self._keep(kept, has_row=False)
 
     def pods_gone(self, uids: Collection[str]) -> None:
         """Forget the containers of these pods, which have no sandbox any more; the caller deletes them in the store."""
+        self._write_late()
         for key in [key for key in (*self._packed, *self._open) if key.pod_uid in uids]:
             for known in (self._packed, self._open, self._rowless, self._unpacked):
                 known.pop(key, None)
@@ -247,7 +259,21 @@ class Records:
         return record
 
     def _put(self, record: decisions.DecisionRecord) -> None:
-        """Keep a record and save it."""
+        """Keep a record and save it, both a little later where saves are gathered."""
+        self.version += 1
+        if self._persistence is None or not self._persistence.gathers():
+            self._write(record)
+            return
+        self._late[record.key] = record
+        if len(self._late) >= PUT_OFF:
+            self._write_late()
+
+    def _write_late(self) -> None:
+        late, self._late = self._late, {}
+        for record in late.values():
+            self._write(record)
+
+    def _write(self, record: decisions.DecisionRecord) -> None:
         packed = self._pack(record)
         self._keep(self._kept_of(packed))
         self._remember(record)
@@ -269,7 +295,6 @@ class Records:
 
     def _keep(self, kept: KeptDecision, *, has_row: bool = True) -> None:
         packed = kept.packed
-        self.version += 1
         self._packed[packed.key] = kept
         # It is of the record before; the caller remembers the new one if it has it unpacked.
         self._unpacked.pop(packed.key, None)

@@ -1,19 +1,26 @@
 import asyncio
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.memory_store import MemoryStore
-from cri_proxy.state.rows import Deletable, Saveable
+from cri_proxy.state.rows import Deletable, GonePod, Saveable
 from cri_proxy.state.store import Store
 from cri_proxy.tasks import Tasks
-from tests.fakes.rows import make_row, make_sandbox
+from policies.base import Pinning
+from sysfs.cpuset import CpuSet
+from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandboxes
+from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.node.stage import background
 
+Change = tuple[list[Saveable], list[Deletable]]
 ROW = make_row()
 DISK = StoreError("state.db", "disk full")
 
@@ -109,6 +116,68 @@ async def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not(desk: Des
     await saver.save([ROW])
     assert len(times) == 1
     assert 0 <= times[0] < 5
+
+
+gone_pods = st.sampled_from([GonePod("u1"), GonePod("u2")])
+changes = st.tuples(
+    st.lists(rows | sandboxes | packed, max_size=3),
+    st.lists(keys | gone_pods | st.sampled_from(["s1", "s2"]), max_size=2),
+)
+
+
+@given(st.lists(changes | st.none(), max_size=8))
+@settings(max_examples=200, deadline=None)
+async def test_what_is_gathered_is_what_the_saves_would_have_made(history: list[Change | None]) -> None:
+    tasks, plain, gathering = Tasks(), MemoryStore(), MemoryStore()
+    at_once = Persistence(plain, tasks, lambda _: None)
+    later = Persistence(gathering, tasks, lambda _: None, gather_seconds=60)
+    for change in history:
+        if change is None:
+            assert await later.save([])
+            await tasks.join()
+            assert gathering.load() == plain.load()
+        else:
+            at_once.save_later(*change)
+            later.save_later(*change)
+            await tasks.join()
+    later.stop_gathering()
+    await tasks.join()
+    assert gathering.load() == plain.load()
+
+
+async def test_a_save_takes_along_what_was_gathered_before_it(desk: Desk) -> None:
+    desk.saver.gather_seconds = 60
+    created = replace(ROW, state="created")
+    desk.saver.save_later([created])
+    await desk.tasks.join()
+    assert desk.store.load().rows == ()
+    assert await desk.saver.save([make_sandbox()])
+    await desk.tasks.join()
+    assert desk.store.load().rows == (created,)
+    desk.saver.stop_gathering()
+
+
+async def test_what_must_be_on_the_disk_is_not_gathered(desk: Desk) -> None:
+    desk.saver.gather_seconds = 60
+    doubted = replace(ROW, state="running", unconfirmed=Pinning(CpuSet.of([1])))
+    for row in (replace(ROW, state="reserved"), doubted):
+        desk.saver.save_later([row])
+        await desk.tasks.join()
+        assert desk.store.load().rows == (row,)
+
+
+async def test_what_was_gathered_and_put_off_is_saved_in_time_and_at_the_end(desk: Desk) -> None:
+    desk.saver.gather_seconds = 0.01
+    desk.saver.late = lambda: desk.saver.save_later([make_sandbox()])
+    desk.saver.save_later([replace(ROW, state="created")])
+    await holds("both are saved", lambda: bool(desk.store.load().rows and desk.store.load().sandboxes))
+    desk.saver.gather_seconds = 60
+    desk.saver.save_later([], [ROW.key, "s1"])
+    desk.saver.late = lambda: None
+    desk.saver.stop_gathering()
+    desk.saver.save_later([replace(ROW, state="exited")])
+    await desk.tasks.join()
+    assert [row.state for row in desk.store.load().rows] == ["exited"]
 
 
 async def test_a_lost_state_directory_is_noticed_without_a_decision_and_filled_again(tmp_path: Path) -> None:

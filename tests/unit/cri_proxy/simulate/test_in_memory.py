@@ -20,8 +20,7 @@ RECORD = record_of_grant(GRANT, Outcome.PLACED, at_seconds=1.0)
 
 async def test_a_save_is_done_when_the_call_returns() -> None:
     store, tasks = MemoryStore(), Tasks()
-    saved = PromptPersistence(store, tasks, lambda _: None).save_later([pack(RECORD)])
-    assert saved.result()
+    PromptPersistence(store, tasks, lambda _: None).save_later([pack(RECORD)])
     assert len(tasks) == 0
     assert [decision.key for decision in store.load().decisions] == [RECORD.key]
 

@@ -109,20 +109,8 @@ async def test_the_disk_is_waited_for_where_the_runtime_is_yet_to_hear_of_it(
     assert (session.commits, session.syncs) == (2, syncs)
 
 
-async def test_what_needs_no_sync_waits_for_the_next_that_does(tmp_path: Path) -> None:
-    session = Counting(tmp_path / "state.db")
-    store = Store(tmp_path / "state.db", session, session.open(1.0), gather_seconds=60)
-    created = background(store.save([make_row("a")]))
-    await asyncio.sleep(0)
-    await store.save([replace(make_row("b"), state="reserved")])
-    await created
-    assert (session.commits, [row.key.pod_uid for row in store.load().rows]) == (1, ["a", "b"])
-    await store.close()
-
-
-async def test_what_waits_for_others_is_saved_at_the_end(tmp_path: Path) -> None:
-    session = LocalSession(tmp_path / "state.db")
-    store = Store(tmp_path / "state.db", session, session.open(1.0), gather_seconds=60)
+async def test_what_waits_is_saved_at_the_end(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
     saving = background(store.save([make_row()]))
     await asyncio.sleep(0)
     await store.close()

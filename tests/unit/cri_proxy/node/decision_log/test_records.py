@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.node.decision_log.records import Records
+from cri_proxy.node.decision_log.records import PUT_OFF, Records
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, pack
-from cri_proxy.state.rows import Row, Saved
+from cri_proxy.state.rows import GonePod, Row, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import CpuKind, Grant, Pinning, Placed, Reason
 from sysfs.cpuset import CpuSet, NodeSet
@@ -24,6 +24,7 @@ PLACED = DecisionRecord(
 )
 DRAWN = (Reason("affinity", "b draws it"),)
 REFUSED = DecisionRecord(ROW.grant.request, Outcome.REFUSED, 2.0, reasons=(Reason("cpu-full", "no room"),))
+REFUSED_OTHER = replace(REFUSED, request=OTHER.grant.request)
 
 
 def records(*confirmed: DecisionRecord) -> Records:
@@ -174,6 +175,50 @@ async def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
     assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, affinity_reasons=("b draws it",))
     assert again.names() == {ROW.key: PLACED.request.full_name}
+
+
+async def test_a_record_is_known_before_it_is_packed_and_saved() -> None:
+    store, tasks = MemoryStore(), Tasks()
+    saver = Persistence(store, tasks, lambda _: None, gather_seconds=60)
+    kept = records()
+    kept.recall(Saved(), saver)
+    opened(kept, PLACED)
+    versions = [kept.version]
+    kept.confirmed(ROW)
+    versions.append(kept.version)
+    assert last(kept).is_confirmed
+    assert kept.names() == {ROW.key: PLACED.request.full_name}
+    versions.append(kept.version)
+    assert (versions[0] < versions[1], versions[2]) == (True, versions[1])  # to pack it changes nothing
+    assert store.load() == Saved()
+    kept.refused(REFUSED_OTHER, Circumstances())
+    assert kept.refused_since(0.0) == (REFUSED_OTHER.key,)
+    saver.stop_gathering()
+    await tasks.join()
+    assert {decision.key for decision in store.load().decisions} == {ROW.key, REFUSED_OTHER.key}
+
+
+async def test_few_records_wait_to_be_packed() -> None:
+    saver = Persistence(MemoryStore(), Tasks(), lambda _: None, gather_seconds=60)
+    kept = records()
+    kept.recall(Saved(), saver)
+    for number in range(2 * PUT_OFF - 1):
+        kept.refused(replace(REFUSED, request=row(f"r{number}").grant.request), Circumstances())
+    assert (len(kept._late), len(kept._packed)) == (PUT_OFF - 1, PUT_OFF)
+    saver.stop_gathering()
+
+
+async def test_of_a_pod_that_is_gone_nothing_is_saved_later() -> None:
+    store, tasks = MemoryStore(), Tasks()
+    saver = Persistence(store, tasks, lambda _: None, gather_seconds=60)
+    kept = records()
+    kept.recall(Saved(), saver)
+    kept.refused(REFUSED_OTHER, Circumstances())
+    kept.pods_gone([REFUSED_OTHER.key.pod_uid])
+    saver.save_later([], [GonePod(REFUSED_OTHER.key.pod_uid)])
+    saver.stop_gathering()
+    await tasks.join()
+    assert (store.load(), kept.get(REFUSED_OTHER.key)) == (Saved(), None)
 
 
 def test_a_record_that_cannot_be_read_is_told_of_once_and_forgotten() -> None:
