@@ -21,7 +21,7 @@ class SteadySeconds:
 
     def __call__(self) -> float:
         """Return seconds since some fixed moment, never less than before."""
-        now = self._read() + self._ahead
+        now = self._ahead + self._read()  # in this order: what is ahead grows when the clock is set back
         if now >= self._last:
             self._last = now
             return now

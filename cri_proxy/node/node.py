@@ -248,8 +248,12 @@ class Node:
 
     def save_sandbox(self, sandbox: SandboxRow) -> None:
         """Save a new or changed pod sandbox."""
+        is_new = sandbox.sandbox_id not in self.context.ledger.sandboxes
         self.context.ledger.sandboxes[sandbox.sandbox_id] = sandbox
-        self.context.persistence.save_later([sandbox])
+        if is_new:  # its containers come with the same configuration
+            self.context.persistence.save_later([sandbox])
+        else:  # the kubelet says new sums once
+            self.context.persistence.save_now(sandbox)
 
     async def settle(self) -> None:
         """Wait until all background work has ended: for tests and the simulation."""
@@ -260,12 +264,12 @@ class Node:
 
     async def close(self) -> None:
         """Stop all work, then save and close the store: what is not on the disk in time is left."""
-        # First what decides and sends, then the saves: the last of them are of what that has done.
+        self.context.persistence.stop_gathering()  # first: what follows may be cut off
+        # Then what decides and sends, then the saves: the last of them are of what that has done.
         await self.background.cancel()
         self.drift.close()
         await self.resource_files.close()
         await self.effects.close()
-        self.context.persistence.stop_gathering()
         try:
             async with asyncio.timeout(LAST_SAVES_SECONDS):
                 await self.context.tasks.join()

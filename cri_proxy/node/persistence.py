@@ -19,7 +19,7 @@ from policies.base import ContainerKey
 # A commit is one fsync, milliseconds on a disk that works. Every container of the node would wait for a slower one.
 COMMIT_BOUND_SECONDS = 2.0
 GATHER_SECONDS: Final = 1.0
-"""How long a daemon gathers. A kill meanwhile is one right after the answer: the runtime's list shows what it did."""
+"""How long a daemon gathers. A kill meanwhile is like one after the runtime's answer, whose list tells the rest."""
 
 
 @dataclass(slots=True)
@@ -45,6 +45,11 @@ class _Gathered:
                 case _:
                     self.sandboxes[put.sandbox_id] = put
 
+    def hides(self, deletes: Sequence[Deletable]) -> bool:
+        """Return whether the store must have a decision before these deletes: they leave one that it replaces there."""
+        own = (self.decisions.get(key) for key in deletes if isinstance(key, ContainerKey))
+        return any(decision is not None and not decision.outlives_row for decision in own)
+
     def _delete(self, key: Deletable) -> None:
         """Take out what ``GrantStore.save`` would delete, had it been saved."""
         match key:
@@ -53,9 +58,6 @@ class _Gathered:
                     del self.decisions[gone]
             case ContainerKey():
                 self.rows.pop(key, None)
-                decision = self.decisions.get(key)
-                if decision is not None and not decision.outlives_row:
-                    del self.decisions[key]
             case _:
                 self.sandboxes.pop(key, None)
 
@@ -100,11 +102,17 @@ class Persistence:
         return is_saved
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
-        """Save without waiting: for what the runtime already knows."""
+        """Save without waiting: for what the runtime already knows, and its lists show."""
         if any(map(is_to_be_synced, puts)) or not self.gathers():
             self._start(puts, deletes)
-        else:
-            self._gathered.add(puts, deletes)
+            return
+        if self._gathered.hides(deletes):
+            self._flush()
+        self._gathered.add(puts, deletes)
+
+    def save_now(self, put: Saveable) -> None:
+        """Begin to save at once, without waiting: for what no list of the runtime shows."""
+        self._start([put], ())
 
     def gathers(self) -> bool:
         """Return whether saves are gathered; if so, ``late`` will be called."""
@@ -114,15 +122,21 @@ class Persistence:
 
     def stop_gathering(self) -> None:
         """Save what was gathered, and from now on everything at once."""
+        self.gather_seconds = 0.0
         if self._due is not None:
             self._due.cancel()
         self._save_gathered()
-        self.gather_seconds = 0.0
 
     def _save_gathered(self) -> None:
-        self._due = None
-        self.late()
-        self._flush()
+        # A task, for errors of what is put off to be reported.
+        self._tasks.start(self._save_late(), name="save")
+
+    async def _save_late(self) -> None:
+        try:
+            self.late()
+        finally:
+            self._due = None
+            self._flush()
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, _Gathered()
@@ -156,7 +170,7 @@ class Persistence:
             self._start([each], ())
 
     def _start(self, puts: Sequence[Saveable], deletes: Sequence[Deletable]) -> asyncio.Future[bool]:
-        """Begin to save this, after what was gathered: in a save of its own, so that one failure affects no other."""
+        """Begin to save this, after what was gathered: in a save of its own, which a value in the other cannot fail."""
         self._flush()
         return self._begin(puts, deletes)
 

@@ -2,8 +2,8 @@
 
 Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchanged, except:
 
-* request DATA of a wanted method is held until ``resume`` or ``refuse``. Its HEADERS go on at once: the compression
-  table of HPACK needs them all, in order. A refused stream is reset towards the runtime and answered with literals
+* request DATA of a wanted method is held until ``resume`` or ``refuse``. Its HEADERS are passed on, in order: the
+  compression table of HPACK needs them all. A refused stream is reset towards the runtime and answered with literals
   that are never indexed.
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
   one. Replies are observed, never held, but for one kind of answer (``fallback_answers.py``).

@@ -83,7 +83,7 @@ class Store:
         return self._thread.submit(self._session.read).result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
-        """Return when the change is in the file, and what ``is_to_be_synced`` on disk. See ``GrantStore.save``."""
+        """Return when the change is in the file, on the disk if it ``is_to_be_synced``. See ``GrantStore.save``."""
         self._require_open()
         loop = asyncio.get_running_loop()
         save = _Save(tuple(puts), tuple(deletes), loop.create_future())

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.config.model import Config
@@ -95,3 +96,22 @@ async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path
     await node.context.tasks.join()
     assert "policy static" in node.warnings()[0]
     await node.background.cancel()
+
+
+async def test_what_is_gathered_is_saved_at_the_end_and_new_sums_of_a_pod_at_once(site: Site) -> None:
+    site.node.context.persistence.gather_seconds = 60
+    sandbox_id = await site.kubelet.run_sandbox(PodSpec("a", (guaranteed("c", 2000),)))
+    await site.node.settle()
+    assert site.store.load().sandboxes == ()
+    changed = replace(site.node.context.ledger.sandboxes[sandbox_id], config=b"")
+    site.node.save_sandbox(changed)
+    await site.node.settle()
+    assert site.store.load().sandboxes == (changed,)
+    await site.run("b", guaranteed("c", 1000))
+    site.store.close = _no_close  # type: ignore[method-assign]
+    await site.node.close()
+    assert [row.state for row in site.store.load().rows] == ["running"]
+
+
+async def _no_close() -> None:
+    """The store can still be read."""

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.decisions import PackedDecision
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Deletable, GonePod, Saveable
 from cri_proxy.state.store import Store
@@ -22,6 +23,8 @@ from tests.unit.cri_proxy.node.stage import background
 
 Change = tuple[list[Saveable], list[Deletable]]
 ROW = make_row()
+REFUSED = PackedDecision(ROW.key, ROW.name, outlives_row=True, at_seconds=1.0, text="{}")
+PLACED = PackedDecision(ROW.key, ROW.name, outlives_row=False, at_seconds=2.0, text="{}")
 DISK = StoreError("state.db", "disk full")
 
 
@@ -126,6 +129,8 @@ changes = st.tuples(
 
 
 @given(st.lists(changes | st.none(), max_size=8))
+@example([([REFUSED], []), None, ([PLACED], []), ([], [REFUSED.key])])
+@example([([PLACED], []), ([], [REFUSED.key]), ([REFUSED], []), ([], [REFUSED.key])])
 @settings(max_examples=200, deadline=None)
 async def test_what_is_gathered_is_what_the_saves_would_have_made(history: list[Change | None]) -> None:
     tasks, plain, gathering = Tasks(), MemoryStore(), MemoryStore()
@@ -166,6 +171,13 @@ async def test_what_must_be_on_the_disk_is_not_gathered(desk: Desk) -> None:
         assert desk.store.load().rows == (row,)
 
 
+async def test_what_no_list_shows_is_saved_at_once(desk: Desk) -> None:
+    desk.saver.gather_seconds = 60
+    desk.saver.save_now(make_sandbox())
+    await desk.tasks.join()
+    assert desk.store.load().sandboxes == (make_sandbox(),)
+
+
 async def test_what_was_gathered_and_put_off_is_saved_in_time_and_at_the_end(desk: Desk) -> None:
     desk.saver.gather_seconds = 0.01
     desk.saver.late = lambda: desk.saver.save_later([make_sandbox()])
@@ -178,6 +190,20 @@ async def test_what_was_gathered_and_put_off_is_saved_in_time_and_at_the_end(des
     desk.saver.save_later([replace(ROW, state="exited")])
     await desk.tasks.join()
     assert [row.state for row in desk.store.load().rows] == ["exited"]
+
+
+async def test_an_error_in_what_was_put_off_is_reported_and_the_rest_is_saved() -> None:
+    def fail() -> None:
+        raise ValueError("ours")
+
+    faults: list[BaseException] = []
+    store, tasks = MemoryStore(), Tasks(faults.append)
+    saver = Persistence(store, tasks, lambda _: None, gather_seconds=60)
+    saver.late = fail
+    saver.save_later([replace(ROW, state="created")])
+    saver.stop_gathering()
+    await tasks.join()
+    assert ([str(fault) for fault in faults], len(store.load().rows)) == (["ours"], 1)
 
 
 async def test_a_lost_state_directory_is_noticed_without_a_decision_and_filled_again(tmp_path: Path) -> None:
