@@ -108,7 +108,7 @@ class RelayLoop(asyncio.SelectorEventLoop):
         """See asyncio. Also ends a ``select`` that a handler runs in."""
         self.sockets.must_return = True
         handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]  # private, and the same from 3.11 to 3.14
+        self._ready.append(handle)  # type: ignore[attr-defined]  # private to asyncio
         return handle
 
     def call_at(
